@@ -32,7 +32,7 @@ class Entropy(Protocol):
 class Offload(Protocol):
     """Where blocking work goes: threads in a real node, inline in a virtual run."""
 
-    async def run(self, work: Callable[[Unpack[Ts]], T], *args: Unpack[Ts], lane: str = "default") -> T:
+    async def run(self, work: Callable[[Unpack[Ts]], T], *args: *Ts, lane: str = "default") -> T:
         """Run ``work(*args)`` off the loop and return its result. One lane runs at most its own number of works at a time.
 
         Not abandoned on cancellation: the work ends before the caller goes on, so it must be bounded.
