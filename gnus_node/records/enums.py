@@ -340,7 +340,7 @@ class ConsensusState(WireEnum):
 
 
 class MemoryEventKind(WireEnum):
-    """Kinds of memory events (reference: memory section 6)."""
+    """Kinds of memory events."""
 
     CANDIDATE = "candidate"
     ATTEST = "attest"

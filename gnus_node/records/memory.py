@@ -1,4 +1,4 @@
-"""MemoryEvent in its final wire form, and what is derived from it (18.1.3.4; reference: memory section 6).
+"""MemoryEvent in its final wire form, and what is derived from it (18.1.3.4.8).
 
 The wire form is compact: an integer-keyed map in its own envelope and domain (``wire.memory_event``). Trust class, consensus state and
 provenance score are *not* in it: they are derived by the fold; an author's own view is at most ``claimed``.

@@ -1,0 +1,85 @@
+"""Deterministic CBOR: one value, one encoding, and nothing else is read (RFC 8949 section 4.2.1).
+
+Allowed: maps with text keys only or non-negative integer keys only, arrays, text, bytes, integers within 64 bits, booleans. Refused:
+floats, null, undefined, simple values, tags, indefinite lengths, duplicate or unsorted keys, trailing bytes, anything not minimal.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import cbor2
+
+from gnus_node.records.errors import GnusError
+from gnus_node.wire.limits import MAX_DEPTH, MAX_ITEMS, MAX_RECORD_BYTES
+
+Plain = Any
+"""What a decoded structure holds: dict, tuple, str, bytes, int, bool."""
+
+
+def _deny_tag(*_args: object) -> NoReturn:
+    raise ValueError("tags are not allowed")
+
+
+_DENY = dict.fromkeys((*range(64), 100, 256, 258, 260, 261, 1004, 25, 43000, 55799), _deny_tag)
+_MAX_INT = 2**63 - 1
+
+
+def encode(value: Plain) -> bytes:
+    """Encode a plain structure canonically. The caller's types are trusted to be the allowed ones."""
+    return cbor2.dumps(value, canonical=True)
+
+
+def decode_loose(data: bytes, *, limit: int = MAX_RECORD_BYTES, depth: int = MAX_DEPTH) -> Plain:
+    """Decode and type-check, without the canonical comparison; for callers that compare a re-encoding of their own.
+
+    Raises ``TOO_LARGE``, ``MALFORMED``. Lists come back as tuples.
+    """
+    if len(data) > limit:
+        raise GnusError("TOO_LARGE", f"{len(data)} bytes where at most {limit} are read")
+    try:
+        value = cbor2.loads(
+            data,
+            max_depth=depth,
+            allow_indefinite=False,
+            allow_duplicate_keys=False,
+            tag_hook=_deny_tag,
+            semantic_decoders=_DENY,
+        )
+    except (cbor2.CBORDecodeError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        raise GnusError("MALFORMED", f"not strict CBOR: {type(error).__name__}") from None
+    budget = [MAX_ITEMS]
+    return _walk(value, budget)
+
+
+def decode(data: bytes, *, limit: int = MAX_RECORD_BYTES, depth: int = MAX_DEPTH) -> Plain:
+    """Decode bytes that must be the one canonical encoding of their value. Raises ``TOO_LARGE``, ``MALFORMED``, ``NON_CANONICAL``."""
+    value = decode_loose(data, limit=limit, depth=depth)
+    if encode(value) != data:
+        raise GnusError("NON_CANONICAL", "the bytes are not the canonical encoding of their value")
+    return value
+
+
+def _walk(value: Plain, budget: list[int]) -> Plain:
+    """The type-and-key walk: refuses what the decoder lets pass, and freezes lists."""
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise GnusError("TOO_LARGE", f"more than {MAX_ITEMS} values")
+    kind = type(value)
+    if kind is str or kind is bytes or kind is bool:
+        return value
+    if kind is int:
+        if not -_MAX_INT <= value <= _MAX_INT:
+            raise GnusError("NUMBER_RANGE", "an integer beyond 64 bits")
+        return value
+    if kind is list or kind is tuple:
+        return tuple([_walk(item, budget) for item in value])
+    if kind is dict:
+        keys = set(map(type, value))
+        if keys == {int}:
+            if min(value) < 0:
+                raise GnusError("MALFORMED", "a negative map key")
+        elif keys - {str}:
+            raise GnusError("MALFORMED", "map keys must be all text or all non-negative integers")
+        return {key: _walk(item, budget) for key, item in value.items()}
+    raise GnusError("MALFORMED", f"a value of type {kind.__name__} is not allowed")
