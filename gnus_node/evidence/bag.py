@@ -42,6 +42,10 @@ class Bag:
     def __contains__(self, record_id: object) -> bool:
         return record_id in self._by_id
 
+    def find(self, record_id: bytes) -> Signed[Any] | None:
+        """A record by id, or None."""
+        return self._by_id.get(record_id)
+
     def raws(self) -> tuple[bytes, ...]:
         """The raw envelopes."""
         return tuple(r.raw for r in self._by_id.values())

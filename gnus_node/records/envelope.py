@@ -14,7 +14,7 @@ from pydantic import Field
 from gnus_node.records.base import Body, Epoch, Listing, Millis, Name, Part, PublicKey, RecordId, SwarmId
 from gnus_node.records.enums import SignerRole
 
-MAX_REFS = 64
+MAX_REFS = 256
 """Most records one header may refer to."""
 
 

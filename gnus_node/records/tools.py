@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gnus_node.records.authority import CapabilityName
 from gnus_node.records.base import (
     Body,
     Committed,
@@ -106,6 +107,7 @@ class ToolAttestation(Body):
     generation: Generation
     turn: Annotated[int, Field(ge=0, le=16)]
     tool_name: Name
+    capability: CapabilityName
     effect_class: EffectClass
     effect_key: Digest
     effect_state: EffectState
@@ -138,4 +140,6 @@ class EffectReport(Body):
     KIND = "effect_report"
     request_id: Uuid
     generation: Generation
+    dispatch: RecordId | None = None
+    """The mediation this closes; absent where a successor router asked."""
     effects: Annotated[tuple[EffectSummary, ...], Field(max_length=64)]

@@ -1,0 +1,35 @@
+"""What went into a dispatch: the texts its referred records commit to (DESIGN.md section 2). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from gnus_node.records.base import Committed
+from gnus_node.records.envelope import Signed
+from gnus_node.wire.digests import input_digest
+
+
+def committed_in(part: BaseModel) -> Iterator[Committed]:
+    """Every commitment in a body, in field order."""
+    for name in type(part).model_fields:
+        yield from _in_value(getattr(part, name))
+
+
+def _in_value(value: Any) -> Iterator[Committed]:
+    if isinstance(value, Committed):
+        yield value
+    elif isinstance(value, BaseModel):
+        yield from committed_in(value)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _in_value(item)
+
+
+def digest_of(records: Iterable[Signed[Any]]) -> bytes:
+    """``Dispatch.input_digest`` for these referred records: their ids, and every text they commit to."""
+    records = tuple(records)
+    commitments = [c.commitment for r in records for c in committed_in(r.body)]
+    return input_digest(commitments, [r.id for r in records])
