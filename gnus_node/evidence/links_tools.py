@@ -82,8 +82,8 @@ def _check_report(walk: Walk, report: Signed[EffectReport]) -> None:
 
 def _check_intermediary(walk: Walk, record: Signed[Any], link: str) -> None:
     holder = walk.signer(record, link)
-    plan = walk.plan
-    if plan is None or holder.node_id != plan.body.intermediary_id or record.header.role is not SignerRole.TOOL_INTERMEDIARY:
+    pinned = walk.mandate.body.intermediary_id
+    if pinned is None or holder.node_id != pinned or record.header.role is not SignerRole.TOOL_INTERMEDIARY:
         raise GnusError("CHAIN_BROKEN", "not signed by the pinned intermediary", link=link)
 
 

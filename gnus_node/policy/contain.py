@@ -60,6 +60,7 @@ def plan_within_mandate(plan: ExecutionPlan, mandate: RequestMandate) -> list[st
         ("tool_policy.allowlisted_paths", all(path_within(p, top.paths) for p in tools.allowlisted_paths)),
         ("tool_policy.require_dry_run", tools.require_dry_run),
         ("tool_policy.human_approval", tools.human_approval or top.approval_floor is not ApprovalMode.STEP_BY_STEP),
+        ("intermediary_id", plan.intermediary_id in (None, mandate.intermediary_id)),
         ("sandbox_profile.default_deny", plan.sandbox_profile.default_deny),
         ("attestation_requirements.require_task_attestation", plan.attestation_requirements.require_task_attestation),
         ("attestation_requirements.require_tool_attestation", plan.attestation_requirements.require_tool_attestation),

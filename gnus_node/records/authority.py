@@ -172,6 +172,8 @@ class RequestMandate(Body):
     not_after_ms: Millis
     """End of this router's lease; later records of it are refused."""
     settlement: PublicKey
+    intermediary_id: NodeId | None = None
+    """The one node that takes every tool call of this request, in every generation; durable with the acceptance."""
     idempotency: Digest | None = None
     client_key: PublicKey | None = None
     client_signature: RecordId | None = None
