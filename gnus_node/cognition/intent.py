@@ -1,7 +1,7 @@
 """What a question wants, by rules (18.1.3.1.5). Pure, below a millisecond, with the reasons it logged.
 
-Rules look at form, never at whole sentences: how much of the question is numbers and operations, whether it names a file, whether it speaks of
-this system, whether it asks for a fact. What no rule covers is ``general``.
+Rules look at form, never at whole sentences: how much of the question is numbers and operations, whether it names a file, whether it
+speaks of this system, whether it asks for a fact. What no rule covers is ``general``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from gnus_node.records.enums import Intent, Risk
 
 _TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*|[a-z']+|[-+*/^%()=<>]")
-_PATH = re.compile(
+_FILE = r"(?<![\w/.])(?:\.{0,2}/)?(?:[\w.-]+/)*[\w-]+\.(?:txt|md|csv|json|log|toml|yaml|yml|ini|cfg|rst)\b"
+_ABSOLUTE = r"(?<![\w:/])/(?:[\w.-]+/)+[\w.-]+"
+_PATH = re.compile(f"{_FILE}|{_ABSOLUTE}")
     r"(?<![\w/.])(?:\.{0,2}/)?(?:[\w.-]+/)*[\w-]+\.(?:txt|md|csv|json|log|toml|yaml|yml|ini|cfg|rst)\b|(?<![\w:/])/(?:[\w.-]+/)+[\w.-]+"
 )
 
@@ -254,6 +256,8 @@ SYSTEM_WORDS = frozenset(
     ]
 )
 _SYSTEM_PHRASES = ("this system", "this node", "the node", "this program", "audit bundle", "trust head", "tool proposal", "execution plan")
+_CALCULATION = NUMBER_WORDS | OPERATION_WORDS | FRAME_WORDS | MEASURE_WORDS
+_LINKING = frozenset({"of", "and", "by", "from", "to", "the", "than", "over"})
 _FACT_HEADS = frozenset(
     ["what", "which", "who", "whom", "whose", "when", "where", "how", "why", "name", "is", "are", "does", "did", "was", "were", "in"]
 )
@@ -306,8 +310,8 @@ def classify(question: str) -> Classified:
     if not words:
         return Classified(Intent.UNKNOWN, 0, False, ("intent: no words",))
     numbers = sum(1 for w in words if w[0].isdigit() or w in NUMBER_WORDS)
-    operators = sum(1 for w in words if w in "-+*/^%()=" or w in OPERATION_WORDS - {"of", "and", "by", "from", "to", "the", "than", "over"})
-    known = sum(
+    operators = sum(1 for w in words if w in "-+*/^%()=" or w in OPERATION_WORDS - _LINKING)
+    known = sum(1 for w in words if not w[0].isalpha() or w in _CALCULATION)
         1 for w in words if w[0].isdigit() or w in NUMBER_WORDS | OPERATION_WORDS | FRAME_WORDS | MEASURE_WORDS or not w[0].isalpha()
     )
     measures = sum(1 for w in words if w in MEASURE_WORDS)
