@@ -15,272 +15,45 @@ _TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*|[a-z']+|[-+*/^%()=<>]")
 _FILE = r"(?<![\w/.])(?:\.{0,2}/)?(?:[\w.-]+/)*[\w-]+\.(?:txt|md|csv|json|log|toml|yaml|yml|ini|cfg|rst)\b"
 _ABSOLUTE = r"(?<![\w:/])/(?:[\w.-]+/)+[\w.-]+"
 _PATH = re.compile(f"{_FILE}|{_ABSOLUTE}")
-    r"(?<![\w/.])(?:\.{0,2}/)?(?:[\w.-]+/)*[\w-]+\.(?:txt|md|csv|json|log|toml|yaml|yml|ini|cfg|rst)\b|(?<![\w:/])/(?:[\w.-]+/)+[\w.-]+"
-)
 
 NUMBER_WORDS = frozenset(
-    [
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-        "twenty",
-        "thirty",
-        "forty",
-        "fifty",
-        "sixty",
-        "seventy",
-        "eighty",
-        "ninety",
-        "hundred",
-        "thousand",
-        "million",
-        "billion",
-        "trillion",
-        "dozen",
-        "half",
-        "third",
-        "quarter",
-        "thirds",
-        "quarters",
-        "fifth",
-        "tenth",
-        "first",
-        "second",
-    ]
+    (
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
+        "nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion dozen half "
+        "third quarter thirds quarters fifth tenth first second"
+    ).split()
 )
 OPERATION_WORDS = frozenset(
-    [
-        "plus",
-        "minus",
-        "times",
-        "multiplied",
-        "divided",
-        "over",
-        "squared",
-        "cubed",
-        "power",
-        "root",
-        "square",
-        "percent",
-        "sum",
-        "difference",
-        "product",
-        "quotient",
-        "add",
-        "added",
-        "subtract",
-        "subtracted",
-        "modulo",
-        "mod",
-        "remainder",
-        "twice",
-        "double",
-        "triple",
-        "less",
-        "more",
-        "than",
-        "of",
-        "and",
-        "by",
-        "from",
-        "to",
-        "the",
-    ]
+    (
+        "plus minus times multiplied divided over squared cubed power root square percent sum difference product quotient add "
+        "added subtract subtracted modulo mod remainder twice double triple less more than of and by from to the"
+    ).split()
 )
 FRAME_WORDS = frozenset(
-    [
-        "what",
-        "is",
-        "are",
-        "s",
-        "how",
-        "much",
-        "many",
-        "compute",
-        "calculate",
-        "evaluate",
-        "equals",
-        "equal",
-        "result",
-        "value",
-        "a",
-        "an",
-        "in",
-        "please",
-        "work",
-        "out",
-        "find",
-    ]
+    ("what is are s how much many compute calculate evaluate equals equal result value a an in please work out find").split()
 )
 MEASURE_WORDS = frozenset(
-    [
-        "metre",
-        "metres",
-        "meter",
-        "meters",
-        "kilometre",
-        "kilometres",
-        "kilometer",
-        "kilometers",
-        "km",
-        "mile",
-        "miles",
-        "foot",
-        "feet",
-        "inch",
-        "inches",
-        "yard",
-        "yards",
-        "cm",
-        "mm",
-        "gram",
-        "grams",
-        "kilogram",
-        "kilograms",
-        "kg",
-        "pound",
-        "pounds",
-        "ounce",
-        "ounces",
-        "litre",
-        "litres",
-        "liter",
-        "liters",
-        "gallon",
-        "gallons",
-        "celsius",
-        "fahrenheit",
-        "kelvin",
-        "degree",
-        "degrees",
-        "hour",
-        "hours",
-        "minute",
-        "minutes",
-        "seconds",
-        "day",
-        "days",
-        "week",
-        "weeks",
-        "month",
-        "months",
-        "year",
-        "years",
-        "date",
-        "between",
-        "after",
-        "before",
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-        "monday",
-        "tuesday",
-        "wednesday",
-        "thursday",
-        "friday",
-        "saturday",
-        "sunday",
-        "leap",
-        "convert",
-        "byte",
-        "bytes",
-        "kilobytes",
-        "megabytes",
-        "gigabytes",
-        "kmh",
-        "mph",
-        "acre",
-        "acres",
-        "hectare",
-        "hectares",
-    ]
+    (
+        "metre metres meter meters kilometre kilometres kilometer kilometers km mile miles foot feet inch inches yard yards cm mm "
+        "gram grams kilogram kilograms kg pound pounds ounce ounces litre litres liter liters gallon gallons celsius fahrenheit "
+        "kelvin degree degrees hour hours minute minutes seconds day days week weeks month months year years date between after "
+        "before january february march april may june july august september october november december monday tuesday wednesday "
+        "thursday friday saturday sunday leap convert byte bytes kilobytes megabytes gigabytes kmh mph acre acres hectare "
+        "hectares"
+    ).split()
 )
 SYSTEM_WORDS = frozenset(
-    [
-        "gnus",
-        "swarm",
-        "ingress",
-        "mandate",
-        "charter",
-        "intermediary",
-        "verifier",
-        "arbiter",
-        "elm",
-        "elms",
-        "settlement",
-        "attestation",
-        "attestations",
-        "dispatch",
-        "colocation",
-        "generation",
-        "lease",
-        "fencing",
-        "router",
-        "semantic",
-        "revocation",
-        "trustlog",
-        "lmdb",
-        "openat2",
-        "plugin",
-        "plugins",
-        "tier",
-        "tiers",
-        "grant",
-        "grants",
-    ]
+    (
+        "gnus swarm ingress mandate charter intermediary verifier arbiter elm elms settlement attestation attestations dispatch "
+        "colocation generation lease fencing router semantic revocation trustlog lmdb openat2 plugin plugins tier tiers grant "
+        "grants"
+    ).split()
 )
 _SYSTEM_PHRASES = ("this system", "this node", "the node", "this program", "audit bundle", "trust head", "tool proposal", "execution plan")
 _CALCULATION = NUMBER_WORDS | OPERATION_WORDS | FRAME_WORDS | MEASURE_WORDS
 _LINKING = frozenset({"of", "and", "by", "from", "to", "the", "than", "over"})
-_FACT_HEADS = frozenset(
-    ["what", "which", "who", "whom", "whose", "when", "where", "how", "why", "name", "is", "are", "does", "did", "was", "were", "in"]
-)
-_RISKY = frozenset(
-    [
-        "delete",
-        "remove",
-        "transfer",
-        "pay",
-        "buy",
-        "sell",
-        "send",
-        "deploy",
-        "execute",
-        "run",
-        "write",
-        "overwrite",
-        "install",
-        "shutdown",
-        "password",
-        "secret",
-    ]
-)
+_FACT_HEADS = frozenset(("what which who whom whose when where how why name is are does did was were in").split())
+_RISKY = frozenset(("delete remove transfer pay buy sell send deploy execute run write overwrite install shutdown password secret").split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,8 +85,6 @@ def classify(question: str) -> Classified:
     numbers = sum(1 for w in words if w[0].isdigit() or w in NUMBER_WORDS)
     operators = sum(1 for w in words if w in "-+*/^%()=" or w in OPERATION_WORDS - _LINKING)
     known = sum(1 for w in words if not w[0].isalpha() or w in _CALCULATION)
-        1 for w in words if w[0].isdigit() or w in NUMBER_WORDS | OPERATION_WORDS | FRAME_WORDS | MEASURE_WORDS or not w[0].isalpha()
-    )
     measures = sum(1 for w in words if w in MEASURE_WORDS)
     numeric = numbers >= 2 or (numbers >= 1 and (operators + measures) >= 1)
     if names_path(question):

@@ -1,8 +1,8 @@
 """Composing the final answer from drafts, evidence and attested outputs (18.1.3.3.4). Pure.
 
 Evidence beats votes: a draft counts by what it rests on. An uncalibrated expert has no vote, its supported answer counts through its
-evidence; ``exact/1``, the symbolic expert's calibration, counts in full. Experts that read the same item with the same model are one voice. Where
-nothing supports any answer, the result is an abstention with its reason.
+evidence; ``exact/1``, the symbolic expert's calibration, counts in full. Experts that read the same item with the same model
+are one voice. Where nothing supports any answer, the result is an abstention with its reason.
 """
 
 from __future__ import annotations
