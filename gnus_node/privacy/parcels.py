@@ -66,9 +66,14 @@ class Vault:
         return Committed(commitment=digest, size=len(data))
 
     def add(self, parcels: Mapping[bytes, bytes]) -> None:
-        """Take in parcels of a message, unopened. A commitment already held keeps its parcel."""
+        """Take in parcels of a message, unopened. A parcel already held stays, unless it turns out not to open: a bad one blocks nobody."""
         for digest, parcel in parcels.items():
-            self._parcels.setdefault(digest, parcel)
+            held = self._parcels.setdefault(digest, parcel)
+            if held != parcel and digest not in self._opened:
+                try:
+                    self._opened[digest] = open_parcel(self._key, digest, held)
+                except GnusError:
+                    self._parcels[digest] = parcel
 
     def holds(self, committed: Committed) -> bool:
         """Whether the text can be opened here."""

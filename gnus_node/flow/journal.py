@@ -1,0 +1,103 @@
+"""The ingress's journal: one row for each accepted request, until it is settled (DESIGN.md section 3). Pure coding, and the rows to write.
+
+A row holds ids, states and numbers; the texts lie beside it as parcels under the request's key, the records as signed bytes. Acceptance is
+one batch, so one durable commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gnus_node.ports.store import Write
+from gnus_node.records.enums import KeyMode, Outcome, WireEnum
+from gnus_node.records.envelope import Signed
+from gnus_node.records.errors import GnusError
+from gnus_node.wire import cbor
+
+JOURNAL, ANSWER, RECORD, REQUEST_RECORDS, IDEMPOTENCY = "journal", "answer", "record", "request_records", "idempotency"
+
+
+class Phase(WireEnum):
+    """Where a request stands in the journal."""
+
+    ACCEPTED = "accepted"
+    ENDED = "ended"
+    SETTLED = "settled"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRow:
+    """One accepted request."""
+
+    request_id: str
+    phase: Phase
+    generation: int
+    tenant: str
+    project: str
+    principal: str
+    key_mode: KeyMode
+    created_at_ms: int
+    wall_ms: int
+    mandate: bytes
+    """Record id of the newest mandate."""
+
+    def encode(self) -> bytes:
+        """Stored form."""
+        return cbor.encode({name: _plain(getattr(self, name)) for name in self.__slots__})
+
+    def at(self, phase: Phase, generation: int | None = None, mandate: bytes | None = None) -> JournalRow:
+        """The row moved on."""
+        return replace(self, phase=phase, generation=generation or self.generation, mandate=mandate or self.mandate)
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, WireEnum) else value
+
+
+def decode_row(data: bytes) -> JournalRow:
+    """Read a stored row. Raises ``STORE_CORRUPT``."""
+    plain = cbor.decode(data)
+    try:
+        return JournalRow(**{**plain, "phase": Phase(plain["phase"]), "key_mode": KeyMode(plain["key_mode"])})
+    except (KeyError, TypeError, ValueError):
+        raise GnusError("STORE_CORRUPT", "a journal row that does not read") from None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """The stored terminal of a request: the first one stored wins (DECISIONS, Flow)."""
+
+    outcome: Outcome
+    response: bytes
+    """Record id of the signed AgentResponse."""
+    latency_ms: Mapping[str, int]
+    """Microseconds by stage, under the stage's name."""
+
+    def encode(self) -> bytes:
+        """Stored form."""
+        return cbor.encode({"outcome": str(self.outcome), "response": self.response, "latency": dict(self.latency_ms)})
+
+
+def decode_answer(data: bytes) -> AnswerRow:
+    """Read a stored answer. Raises ``STORE_CORRUPT``."""
+    plain = cbor.decode(data)
+    try:
+        return AnswerRow(Outcome(plain["outcome"]), plain["response"], plain["latency"])
+    except (KeyError, TypeError, ValueError):
+        raise GnusError("STORE_CORRUPT", "an answer row that does not read") from None
+
+
+def request_key(request_id: str) -> bytes:
+    """A request's key in the tables."""
+    return request_id.encode("ascii")
+
+
+def record_rows(request_id: str, records: Iterable[Signed[Any]]) -> list[Write]:
+    """Rows that store records by id, and list them for the request."""
+    rows: list[Write] = []
+    for record in records:
+        rows.append(Write(RECORD, record.id, record.raw))
+        rows.append(Write(REQUEST_RECORDS, request_key(request_id) + record.id, b""))
+    return rows
