@@ -16,7 +16,9 @@ from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.wire import cbor
 
-JOURNAL, ANSWER, RECORD, REQUEST_RECORDS, IDEMPOTENCY = "journal", "answer", "record", "request_records", "idempotency"
+JOURNAL, ANSWER, RECORD, IDEMPOTENCY = "journal", "answer", "record", "idempotency"
+TASK_SUFFIX = b"/task"
+"""Beside a request's answer: the ids of what settlement made of it."""
 
 
 class Phase(WireEnum):
@@ -72,19 +74,23 @@ class AnswerRow:
     outcome: Outcome
     response: bytes
     """Record id of the signed AgentResponse."""
-    latency_ms: Mapping[str, int]
-    """Microseconds by stage, under the stage's name."""
+    records: tuple[bytes, ...]
+    """Ids of every record of the chain, in order."""
+    latency_us: Mapping[str, int]
+    """Microseconds by stage."""
 
     def encode(self) -> bytes:
         """Stored form."""
-        return cbor.encode({"outcome": str(self.outcome), "response": self.response, "latency": dict(self.latency_ms)})
+        return cbor.encode(
+            {"outcome": str(self.outcome), "response": self.response, "records": self.records, "latency": dict(self.latency_us)}
+        )
 
 
 def decode_answer(data: bytes) -> AnswerRow:
     """Read a stored answer. Raises ``STORE_CORRUPT``."""
     plain = cbor.decode(data)
     try:
-        return AnswerRow(Outcome(plain["outcome"]), plain["response"], plain["latency"])
+        return AnswerRow(Outcome(plain["outcome"]), plain["response"], plain["records"], plain["latency"])
     except (KeyError, TypeError, ValueError):
         raise GnusError("STORE_CORRUPT", "an answer row that does not read") from None
 
@@ -94,10 +100,6 @@ def request_key(request_id: str) -> bytes:
     return request_id.encode("ascii")
 
 
-def record_rows(request_id: str, records: Iterable[Signed[Any]]) -> list[Write]:
-    """Rows that store records by id, and list them for the request."""
-    rows: list[Write] = []
-    for record in records:
-        rows.append(Write(RECORD, record.id, record.raw))
-        rows.append(Write(REQUEST_RECORDS, request_key(request_id) + record.id, b""))
-    return rows
+def record_rows(records: Iterable[Signed[Any]]) -> list[Write]:
+    """Rows that store records by id."""
+    return [Write(RECORD, record.id, record.raw) for record in records]
