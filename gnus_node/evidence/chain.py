@@ -15,7 +15,7 @@ from gnus_node.evidence.authority import Authority, check_dispatch, check_mandat
 from gnus_node.evidence.bag import Bag
 from gnus_node.evidence.inputs import digest_of
 from gnus_node.evidence.links_end import check_response, check_synthesis, check_task
-from gnus_node.evidence.links_tools import check_tools
+from gnus_node.evidence.links_tools import AttestedOutput, admit, check_tools
 from gnus_node.evidence.links_work import check_task_attestations, check_work
 from gnus_node.evidence.verdict import Link, Verdict, refused
 from gnus_node.evidence.walk import Walk
@@ -34,6 +34,11 @@ def verify_chain(bag: Bag, trust: TrustState, now_ms: int, *, live: bool = False
     ``live`` also enforces leases and expiry at ``now_ms``. ``settled``: True requires a task record, False refuses one, None takes either.
     Raises ``GnusError`` with ``link`` set; ``judge`` returns the refusal as a verdict instead.
     """
+    return _judge(bag, trust, now_ms, live=live, settled=settled)[0]
+
+
+def _judge(bag: Bag, trust: TrustState, now_ms: int, *, live: bool, settled: bool | None) -> tuple[Verdict, Walk]:
+    """The walk itself: every link in order."""
     walk = Walk(bag, trust, now_ms, live)
     allowed = check_mandate(bag, trust, now_ms, live=live)
     walk.see(allowed.mandate, *allowed.policies)
@@ -59,7 +64,15 @@ def verify_chain(bag: Bag, trust: TrustState, now_ms: int, *, live: bool = False
     walk.refuse_strays()
     body = allowed.mandate.body
     outcome = response.body.outcome if response else (synthesis.body.outcome if synthesis else None)
-    return Verdict(True, body.request_id, body.generation, outcome, trust.epoch, tuple(links))
+    return Verdict(True, body.request_id, body.generation, outcome, trust.epoch, tuple(links)), walk
+
+
+def admit_chain(bag: Bag, trust: TrustState, now_ms: int) -> dict[bytes, AttestedOutput]:
+    """The attested tool outputs of a chain that holds so far, by the id of their second attestation (``evidence.admit``).
+
+    For the verifier, before there is a synthesis. Raises as ``verify_chain``.
+    """
+    return admit(_judge(bag, trust, now_ms, live=False, settled=False)[1])
 
 
 def judge(bag: Bag, trust: TrustState, now_ms: int, *, settled: bool | None = None) -> Verdict:

@@ -241,7 +241,10 @@ async def synthesize(run: Run, budget_ms: int) -> Event:
             continue
         if any(isinstance(r.body, SynthesisResult) for r in records):
             return Event.OK
-        return Event.AGAIN if not run.escalated else Event.FAILED
+        if run.escalated:
+            return Event.FAILED
+        run.bag.drop(Absence, lambda r: r.body.reason != "NOT_NEEDED")
+        return Event.AGAIN
     return Event.FAILED
 
 

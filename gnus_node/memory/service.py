@@ -11,16 +11,15 @@ from gnus_node.evidence.chain import verify_chain
 from gnus_node.memory.gate import GateDecision, GateInput, GateSettings, decide
 from gnus_node.memory.log import Candidate, MemoryLog, Remembered
 from gnus_node.net.context import RoleContext
-from gnus_node.net.gate import Admitted, admit_dispatch
+from gnus_node.net.gate import admit_dispatch, attest_task
 from gnus_node.net.rpc import Request
 from gnus_node.privacy.parcels import Vault
 from gnus_node.records.authority import RequestMandate
 from gnus_node.records.base import SCORE_ONE, Committed
-from gnus_node.records.enums import BackendKind, MemoryClass, MemoryMode, Outcome, SourceType, Stage, TrustClass
+from gnus_node.records.enums import MemoryClass, MemoryMode, Outcome, SourceType, Stage, TrustClass
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.evidence import RetrievalResult, RetrievedItem, SynthesisResult
-from gnus_node.records.settlement import TaskAttestation
 from gnus_node.telemetry.events import emit
 from gnus_node.wire.message import Message
 
@@ -59,7 +58,7 @@ class MemoryService:
         result = self._context.signer.sign(body, refs=[admitted.dispatch.id])
         wall_ms = (self._node.clock.monotonic() - started) * 1000
         self._node.metrics.observe("memory_ms", wall_ms)
-        attestation = attest(self._context, admitted, result.id, wall_ms)
+        attestation = attest_task(self._context, admitted, result.id, wall_ms)
         return Message((result.raw, attestation.raw), admitted.vault.parcels([i.content for i in items]))
 
     @staticmethod
@@ -179,18 +178,3 @@ class MemoryService:
     def _own(self, request: Request) -> None:
         if request.peer != self._node.transport.local_key:
             raise GnusError("FORBIDDEN", "only this node's own front door may ask")
-
-
-def attest(context: RoleContext, admitted: Admitted, output: bytes, wall_ms: float) -> Signed[TaskAttestation]:
-    """The TaskAttestation of a service that is no expert."""
-    body = TaskAttestation(
-        request_id=admitted.dispatch.body.request_id,
-        generation=admitted.dispatch.body.generation,
-        dispatch=admitted.dispatch.id,
-        output=output,
-        processing_pass=admitted.dispatch.body.processing_pass,
-        node_id=context.node.node_id,
-        backend_kind=BackendKind.SERVICE,
-        wall_ms=round(wall_ms),
-    )
-    return context.signer.sign(body, refs=[admitted.dispatch.id, output])

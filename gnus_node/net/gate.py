@@ -16,9 +16,11 @@ from gnus_node.net.context import RoleContext
 from gnus_node.net.rpc import Request
 from gnus_node.privacy.parcels import Vault
 from gnus_node.records.authority import Dispatch
-from gnus_node.records.enums import Stage
+from gnus_node.records.enums import BackendKind, Stage
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
+from gnus_node.records.expert import Usage
+from gnus_node.records.settlement import TaskAttestation
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +71,27 @@ def admit_dispatch(context: RoleContext, request: Request, stages: frozenset[Sta
     vault = node.vaults.receive(mandate.request_id, request.message.key_box)
     vault.add(request.message.parcels)
     return Admitted(authority, dispatch, bag, vault, tuple(inputs))
+
+
+def attest_task(
+    context: RoleContext,
+    admitted: Admitted,
+    output: bytes,
+    wall_ms: float,
+    *,
+    backend: BackendKind = BackendKind.SERVICE,
+    usage: Usage | None = None,
+) -> Signed[TaskAttestation]:
+    """What everyone signs who executed a dispatch: which output came of it, with what kind of backend, at what cost."""
+    body = TaskAttestation(
+        request_id=admitted.dispatch.body.request_id,
+        generation=admitted.dispatch.body.generation,
+        dispatch=admitted.dispatch.id,
+        output=output,
+        processing_pass=admitted.dispatch.body.processing_pass,
+        node_id=context.node.node_id,
+        backend_kind=backend,
+        wall_ms=max(0, round(wall_ms)),
+        usage=usage,
+    )
+    return context.signer.sign(body, refs=[admitted.dispatch.id, output])
