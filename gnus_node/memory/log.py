@@ -14,6 +14,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import trio
+
 from gnus_node.content.normalise import fold
 from gnus_node.memory.admission import AdmittedEvent, admit
 from gnus_node.memory.fold import derive
@@ -77,6 +79,7 @@ class MemoryLog:
         self._seq = 0
         self._author_seq = 0
         self._prev: bytes | None = None
+        self._lock = trio.Lock()
 
     async def open(self) -> None:
         """Read where the log ends."""
@@ -95,6 +98,11 @@ class MemoryLog:
         data = candidate.text.encode("utf-8")
         if len(data) > MAX_TEXT_BYTES:
             raise GnusError("TOO_LARGE", f"a memory of {len(data)} bytes where at most {MAX_TEXT_BYTES} are kept")
+        async with self._lock:
+            return await self._put(tenant, principal, candidate, data)
+
+    async def _put(self, tenant: str, principal: str, candidate: Candidate, data: bytes) -> Remembered:
+        """One at a time: each event names the author's one before it."""
         node = self._node
         owner = await self.owner(tenant, principal)
         key = await node.keys.key_for(owner.hex(), "memory")
@@ -126,17 +134,18 @@ class MemoryLog:
         signed = seal_event(event, self._sign)
         admitted = admit(signed.raw, node.trust.state, node.clock.wall_ms())
         index = await self._index(owner)
-        self._seq, self._author_seq, self._prev = self._seq + 1, self._author_seq + 1, signed.id
-        seq = self._seq.to_bytes(8, "big")
-        head = seq + self._author_seq.to_bytes(8, "big") + signed.id
-        await node.store.commit(
-            [
-                Write(LOG, seq, signed.raw, if_absent=True),
-                Write(INDEX, signed.id, seq),
-                Write(OWNER, owner + seq, signed.id),
-                Write(META, _HEAD, head),
-            ]
-        )
+        seq = (self._seq + 1).to_bytes(8, "big")
+        head = seq + (self._author_seq + 1).to_bytes(8, "big") + signed.id
+        with trio.CancelScope(shield=True):
+            await node.store.commit(
+                [
+                    Write(LOG, seq, signed.raw, if_absent=True),
+                    Write(INDEX, signed.id, seq),
+                    Write(OWNER, owner + seq, signed.id),
+                    Write(META, _HEAD, head),
+                ]
+            )
+            self._seq, self._author_seq, self._prev = self._seq + 1, self._author_seq + 1, signed.id
         index.put(signed.id.hex(), "", candidate.text)
         return Remembered(signed.id, candidate.text, derive(admitted, self._seq))
 

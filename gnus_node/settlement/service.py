@@ -7,6 +7,8 @@ again, the same record is given.
 
 from __future__ import annotations
 
+import trio
+
 from gnus_node.evidence.bag import Bag
 from gnus_node.evidence.chain import verify_chain
 from gnus_node.net.context import RoleContext
@@ -41,6 +43,7 @@ class SettlementService:
         self._leaves: list[bytes] = []
         self._previous: bytes | None = None
         self._epoch = 0
+        self._lock = trio.Lock()
 
     async def open(self) -> None:
         """Read the log since the last checkpoint."""
@@ -62,9 +65,15 @@ class SettlementService:
         if node.trust.state.by_transport(request.peer) != mandate.body.ingress_node:
             raise GnusError("WRONG_PEER", "only the request's ingress settles it", link="mandate")
         key = _BY_REQUEST + mandate.body.request_id.encode() + mandate.body.generation.to_bytes(4, "big")
-        known = await node.store.get(TASK, key)
-        if known is not None:
-            return Message((known,))
+        async with self._lock:
+            known = await node.store.get(TASK, key)
+            if known is not None:
+                return Message((known,))
+            return Message((await self._settle(request, bag, mandate, key),))
+
+    async def _settle(self, request: Request, bag: Bag, mandate: Signed[RequestMandate], key: bytes) -> bytes:
+        """Judge, sign, store; one at a time, for the log has an order."""
+        node = self._node
         response = bag.one(AgentResponse, "response")
         status, code = TaskStatus.SETTLED, "OK"
         try:
@@ -75,7 +84,7 @@ class SettlementService:
         memory = tuple(e for e in events if type(e) is bytes and len(e) == 32) if type(events) is tuple else ()
         task = self._record(bag, mandate, response, memory, status, code)
         await self._store(key, task)
-        return Message((task.raw,))
+        return task.raw
 
     def _record(
         self,
@@ -106,21 +115,14 @@ class SettlementService:
 
     async def _store(self, key: bytes, task: Signed[TaskRecord]) -> None:
         """One commit: the record, its place in the log, and a checkpoint where one is due."""
-        self._size += 1
-        self._leaves.append(task.id)
-        writes = [Write(TASK, key, task.raw, if_absent=True), Write(TASK, _LOG + self._size.to_bytes(8, "big"), task.id)]
-        if len(self._leaves) >= CHECKPOINT_EVERY:
-            checkpoint = self._checkpoint()
-            writes.append(Write(CHECKPOINT, self._epoch.to_bytes(8, "big"), checkpoint.raw))
-            self._epoch += 1
-            self._previous = checkpoint.id
-            self._leaves = []
-        state = self._size.to_bytes(8, "big") + self._epoch.to_bytes(8, "big") + (self._previous or b"")
-        writes.append(Write(META, _SIZE, state))
-        await self._node.store.commit(writes)
-
-    def _checkpoint(self) -> Signed[Checkpoint]:
-        """The chained root over the tasks since the last one."""
-        chain = [self._previous or b"", *self._leaves]
-        body = Checkpoint(settlement_epoch=self._epoch, size=self._size, root=merkle_root(chain), previous=self._previous)
-        return self._context.signer.sign(body)
+        size, epoch, previous, leaves = self._size + 1, self._epoch, self._previous, [*self._leaves, task.id]
+        writes = [Write(TASK, key, task.raw, if_absent=True), Write(TASK, _LOG + size.to_bytes(8, "big"), task.id)]
+        if len(leaves) >= CHECKPOINT_EVERY:
+            body = Checkpoint(settlement_epoch=epoch, size=size, root=merkle_root([previous or b"", *leaves]), previous=previous)
+            checkpoint = self._context.signer.sign(body)
+            writes.append(Write(CHECKPOINT, epoch.to_bytes(8, "big"), checkpoint.raw))
+            epoch, previous, leaves = epoch + 1, checkpoint.id, []
+        writes.append(Write(META, _SIZE, size.to_bytes(8, "big") + epoch.to_bytes(8, "big") + (previous or b"")))
+        with trio.CancelScope(shield=True):
+            await self._node.store.commit(writes)
+            self._size, self._epoch, self._previous, self._leaves = size, epoch, previous, leaves
