@@ -141,14 +141,14 @@ def _check_second(walk: Walk, attestation: Signed[ToolAttestation]) -> Link:
     if any(getattr(first.body, name) != getattr(body, name) for name in same) or first.header.signer != attestation.header.signer:
         raise GnusError("CHAIN_BROKEN", "a real output of another proposal", link=link)
     _check_approval(walk, first, body.approval, link)
-    if body.effect_state is EffectState.DONE:
+    if body.effect_state is EffectState.DONE and body.safe_to_execute:
         data = walk.bag.get(body.sanitized or b"", SanitizedData, link)
         _check_intermediary(walk, data, link)
         if data.body.tool_call_id != body.tool_call_id or data.id != body.provenance_hash or data.body.request_id != body.request_id:
             raise GnusError("CHAIN_BROKEN", "sanitised data of another proposal", link=link)
         walk.see(data)
     elif body.sanitized is not None:
-        raise GnusError("CHAIN_BROKEN", "an output of an effect that is not done", link=link)
+        raise GnusError("CHAIN_BROKEN", "an output of an effect that is not done, or not usable", link=link)
     children = (Link("isolation", Proof.ATTESTED, walk.by(attestation), body.isolation),)
     detail = f"{body.effect_class}, {body.effect_state}, {body.reason_code}"
     return walk.link(link, attestation, proof=Proof.ATTESTED, detail=detail, children=children)

@@ -160,7 +160,7 @@ class Signing:
             safe_to_execute=False,
             provenance=NOTHING,
             reason=reason,
-            state=state if state is not EffectState.DONE else EffectState.FAILED_DEFINITE,
+            state=state,
             dry_run=None,
             first=first.attestation.id,
         )
