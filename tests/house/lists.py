@@ -21,8 +21,6 @@ PURE = {
 MAY_READ_CLOCK_AND_CHANCE = {
     "gnus_node/host/": "adapters of Clock, Entropy, Offload",
     "gnus_node/store/": "its writer thread and syncing",
-    "gnus_node/cli/keys.py": "mints an API key outside a running node",
-    "gnus_node/cli/doctor.py": "compares the machine's clock with file times",
 }
 """Who may touch time, uuid, secrets, random, threads (rule 4)."""
 

@@ -130,9 +130,9 @@ def denied_calls(source: Source) -> Iterator[Finding]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and node.attr == "model_construct":
             yield Finding(source.path, node.lineno, "denied", "model_construct makes a record that nobody validated")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "model_copy":
-            if any(keyword.arg in ("update", None) for keyword in node.keywords):
-                yield Finding(source.path, node.lineno, "denied", "model_copy(update=) makes a record that nobody validated")
+        copies = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "model_copy"
+        if isinstance(node, ast.Call) and copies and any(keyword.arg in ("update", None) for keyword in node.keywords):
+            yield Finding(source.path, node.lineno, "denied", "model_copy(update=) makes a record that nobody validated")
 
 
 CLOCK_AND_CHANCE = ("time", "uuid", "secrets", "random", "threading", "concurrent", "asyncio", "trio.to_thread", "trio.from_thread")
@@ -175,7 +175,9 @@ def broad_excepts(source: Source) -> Iterator[Finding]:
         if {"BaseException", "bare except", "BaseExceptionGroup"} & set(names):
             yield Finding(source.path, node.lineno, "except", "BaseException is never caught: it would swallow cancellation")
         elif "Exception" in names and not re.search(r"supervised boundary: \S", source.comments.get(node.lineno, "")):
-            yield Finding(source.path, node.lineno, "except", "catching Exception needs '# supervised boundary: what it protects' on its line")
+            yield Finding(
+                source.path, node.lineno, "except", "catching Exception needs '# supervised boundary: what it protects' on its line"
+            )
 
 
 def sleeping_tests(source: Source) -> Iterator[Finding]:
