@@ -26,12 +26,12 @@ def cli_page() -> str:
         "# Command line\n",
         "<!-- Made from the program by `make schemas`; do not edit. -->\n",
         f"`gnus-node`: {ABOUT}\n",
-        f"Every command takes `--json` and then prints one JSON object. Exit codes: {EXIT_CODES}. An error is four lines on standard error, "
-        "*what*, *why*, *fix*, *code* (the code's row is in [protocol/errors.md](protocol/errors.md)); with `--json` it is an object on "
-        "standard output.\n",
-        "Commands that speak to a running node find it by `--socket`, `--data-dir` or `--config`; without one of them by the first settings "
-        "file there is of `node.toml`, `configs/node.toml`, `~/.gnus-node/node.toml`. They use the node's unix socket, which has mode 0600, so "
-        "they need no key but must run as the node's user.\n",
+        f"Every command takes `--json` and then prints one JSON object. Exit codes: {EXIT_CODES}. An error is four lines on standard "
+        "error, *what*, *why*, *fix*, *code* (the code's row is in [protocol/errors.md](protocol/errors.md)); with `--json` it is an "
+        "object on standard output.\n",
+        "Commands that speak to a running node find it by `--socket`, `--data-dir` or `--config`; without one of them by the first "
+        "settings file there is of `node.toml`, `configs/node.toml`, `~/.gnus-node/node.toml`. They use the node's unix socket, which has "
+        "mode 0600, so they need no key but must run as the node's user.\n",
         "| command | meaning |\n| --- | --- |",
     ]
     sections: list[str] = []
@@ -70,11 +70,10 @@ def errors_page() -> str:
         "status, *exit* the exit code of the command line.\n\n"
         "| code | meaning | what to do | definite | retryable | whose | HTTP | exit |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n"
     )
-    answer = {True: "yes", False: "no"}
-    rows = (
-        f"| `{code}` | {row.meaning} | {row.fix} | {answer[row.definite]} | {answer[row.retryable]} | {row.whose} | {row.http} | {row.exit} |"
-        for code, row in CODES.items()
-    )
+    rows = []
+    for code, row in CODES.items():
+        flags = " | ".join("yes" if flag else "no" for flag in (row.definite, row.retryable))
+        rows.append(f"| `{code}` | {row.meaning} | {row.fix} | {flags} | {row.whose} | {row.http} | {row.exit} |")
     return head + "\n".join(rows) + "\n"
 
 

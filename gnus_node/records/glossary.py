@@ -7,13 +7,16 @@ is meant (DESIGN.md section 1, Words).
 from __future__ import annotations
 
 GLOSSARY: dict[str, str] = {
-    "abstention": "An honest end of a request without an answer: no expert understood it, or no evidence supports one. The reason is given.",
+    "abstention": "An honest end of a request without an answer: no expert understood it, or no evidence supports one. The reason is "
+    "given.",
     "absence": "A signed statement why an expert named in a plan has no output; without it the gap would be an omission.",
     "adjudication": "The choice of the one draft whose proposals go on, and the merging of equal calls, before any tool is mediated.",
     "agreement": "How far the drafts of a plan say the same, measured by the verifier over exactly the experts in the plan.",
-    "approval": "A person's signed decision on one effect; it binds the arguments, the policies and the dry run, counts once and expires closed.",
+    "approval": "A person's signed decision on one effect; it binds the arguments, the policies and the dry run, counts once and "
+    "expires closed.",
     "attestation": "A signed statement by who did something: a tool attestation by the intermediary, a task attestation by a role.",
-    "audit bundle": "The signed records of one request as raw bytes, with a derived manifest; anybody with the charter can check it offline.",
+    "audit bundle": "The signed records of one request as raw bytes, with a derived manifest; anybody with the charter can check it "
+    "offline.",
     "authority keys": "The k-of-n keys that sign a swarm's charter, grants and revocations.",
     "backend": "What really produces an expert's output; its kind (symbolic, extractive, openai and so on) is attested with it.",
     "bridge block": "A summary of a span of a conversation, kept as a memory class of its own.",
@@ -30,13 +33,15 @@ GLOSSARY: dict[str, str] = {
     "domain": "A field of knowledge an expert declares, such as math or legal; also, in policies, a host name.",
     "draft": "An expert's proposed answer, before verification.",
     "dry run": "Checking a tool call without sending a packet or touching a file; its kind says how much it could establish.",
-    "effect": "What a tool call does. Its state is durable: proposed, dry_run, awaiting_approval, authorised, executing, done, failed or indeterminate.",
+    "effect": "What a tool call does. Its state is durable: proposed, dry_run, awaiting_approval, authorised, executing, done, "
+    "failed or indeterminate.",
     "effect key": "The identity of a tool call within a request; equal calls of parallel drafts share it and run once.",
     "ELM": "Expert language model: a small model or rule system with a declared domain; it proposes, it never acts.",
     "endorsement": "A signed vote for a memory item.",
     "epoch": "The trust log's count of changes, unless a name in front says which other epoch is meant.",
     "evidence": "Passages with source, freshness and provenance that support or contradict a claim.",
-    "ExecutionPlan": "The router's signed plan for one request: experts, topology, stages, privacy, tools, budgets. Never wider than the mandate.",
+    "ExecutionPlan": "The router's signed plan for one request: experts, topology, stages, privacy, tools, budgets. Never wider than the "
+    "mandate.",
     "expert": "Whoever drafts: an ELM or the semantic core, with a manifest that says what it may propose.",
     "ExpertOutput": "What an expert returns for a dispatch: answer, claims, confidence, tool proposals. It is data, never an instruction.",
     "fencing": "Refusing records of a lower generation than one already seen, so that a replaced router cannot go on.",
