@@ -113,7 +113,7 @@ def _links(page: Page, links: Sequence[Mapping[str, Any]], lead: str) -> None:
         known = {"link", "proof", "by", "detail", "links"}
         more = flat({key: entry for key, entry in link.items() if key not in known and entry not in (None, "", [], {})})
         text = f"{lead}{'└─' if last else '├─'} {link.get('link', '?')} {proof}{by}{detail}{' ' + more if more else ''}"
-        page.line(one_line(text) if not lead else lead + one_line(text[len(lead) :]), PROOF_STYLES.get(proof, ""))
+        page.line(lead + one_line(text[len(lead) :]), PROOF_STYLES.get(proof, ""))
         _links(page, _maps(link.get("links")), lead + ("   " if last else "│  "))
 
 
