@@ -89,10 +89,8 @@ class ColocationRules(Settings):
 
 
 def builtin_policies() -> Path:
-    """The folder of templates and profiles that came with the program: in the wheel, or in the checkout."""
-    here = Path(__file__).resolve()
-    packed = here.parent / "policies"
-    return packed if packed.is_dir() else here.parents[2] / "configs" / "policies"
+    """The folder of templates and profiles that came with the program; in a checkout a link to ``configs/policies``."""
+    return Path(__file__).resolve().parent / "shipped"
 
 
 def load_policy(path: Path, *, tool_roots: Sequence[Path] = ()) -> Ceilings:
