@@ -181,12 +181,33 @@ def broad_excepts(source: Source) -> Iterator[Finding]:
 
 
 def sleeping_tests(source: Source) -> Iterator[Finding]:
-    """A test that sleeps for ordering is slow or flaky, or both."""
+    """A test that sleeps for ordering is slow or flaky, or both. Virtual time, and a poll under a deadline, are neither."""
     if not source.path.startswith("tests/") or listed(source.path, lists.MAY_SLEEP):
         return
-    for line, name in source.uses():
-        if name in ("time.sleep", "trio.sleep", "asyncio.sleep"):
-            yield Finding(source.path, line, "sleep", f"{name} in a test: wait for an event, use MockClock, or poll with a deadline")
+    fine = _virtual_or_polling(source)
+    for node in ast.walk(source.tree):
+        name = source.full_name(node) if isinstance(node, ast.Attribute | ast.Name) else ""
+        if name in ("time.sleep", "asyncio.sleep") or (name == "trio.sleep" and id(node) not in fine):
+            message = f"{name} in a test: wait for an event, use MockClock, or poll in a while loop under trio.fail_after"
+            yield Finding(source.path, node.lineno, "sleep", message)
+
+
+def _virtual_or_polling(source: Source) -> set[int]:
+    """Ids of the nodes inside functions that run on a MockClock, and inside loops that a deadline bounds."""
+    fine: set[int] = set()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = {arg.arg for arg in node.args.args}
+            names |= {source.full_name(inner).rpartition(".")[2] for inner in ast.walk(node) if isinstance(inner, ast.Attribute | ast.Name)}
+            inside = [node] if {"autojump_clock", "mock_clock", "MockClock"} & names else []
+        elif isinstance(node, ast.With):
+            bounds = {source.full_name(item.context_expr.func) for item in node.items if isinstance(item.context_expr, ast.Call)}
+            loops = [inner for inner in ast.walk(node) if isinstance(inner, ast.While)]
+            inside = loops if {"trio.fail_after", "trio.move_on_after"} & bounds else []
+        else:
+            continue
+        fine |= {id(inner) for outer in inside for inner in ast.walk(outer)}
+    return fine
 
 
 def docstrings(source: Source) -> Iterator[Finding]:

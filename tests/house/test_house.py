@@ -56,6 +56,8 @@ BREACHES = [
     ("gnus_node/api/x.py", "import contextlib\nwith contextlib.suppress(Exception):\n    f()", "except"),
     ("tests/unit/x.py", "import time\ntime.sleep(1)", "sleep"),
     ("tests/unit/x.py", "from trio import sleep\nasync def f():\n    await sleep(1)", "sleep"),
+    ("tests/unit/x.py", "import trio\nasync def f():\n    while busy():\n        await trio.sleep(1)", "sleep"),
+    ("tests/unit/x.py", "import trio\nasync def f():\n    with trio.fail_after(1):\n        await trio.sleep(1)", "sleep"),
     ("gnus_node/api/x.py", "", "docstring"),
     ("gnus_node/api/x.py", "x = 1\n" * 451, "length"),
     ("gnus_node/api/x.py", "x = f()  # type: ignore", "ignore"),
@@ -79,6 +81,11 @@ CLEAN = [
     ("gnus_node/api/x.py", "try:\n    f()\nexcept Exception:  # supervised boundary: one request's handler\n    pass"),
     ("gnus_node/api/x.py", "x = f()  # type: ignore[arg-type]  # noqa: E501"),
     ("tests/unit/x.py", "import trio\nasync def f():\n    await trio.sleep_forever()"),
+    ("tests/unit/x.py", "import trio\nasync def test_x(autojump_clock):\n    async def g():\n        await trio.sleep(1)"),
+    (
+        "tests/unit/x.py",
+        "import trio\nasync def f():\n    with trio.fail_after(1):\n        while busy():\n            await trio.sleep(0.01)",
+    ),
     ("roles/router.py", "from gnus_node.flow.coordinator import Coordinator\nfrom gnus_node.role import Role"),
     ("docs/x.md", "the folder run/work/x and ~/.gnus-node/home/x; https://example.org/"),
 ]
