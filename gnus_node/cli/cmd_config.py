@@ -23,7 +23,7 @@ def config_group() -> None:
 def check(file: Annotated[Path | None, typer.Argument(help="The file.")] = None, as_json: options.Json = False) -> None:
     """Also reads the policy template and the colocation profile it names."""
     from gnus_node.cli.output import Page, emit
-    from gnus_node.config import load_colocation, load_policy, load_template
+    from gnus_node.config.policies import load_colocation, load_policy, load_template
 
     settings = options.settings(file)
     rules = load_colocation(settings.node.profile, directory=settings.policy.directory)

@@ -13,7 +13,7 @@ import typer
 
 from gnus_node.cli.compose import command_app
 from gnus_node.cli.table import ABOUT, COMMANDS, EXIT_CODES, Command
-from gnus_node.config import describe_config
+from gnus_node.config.describe import describe_config
 from gnus_node.records.errors import CODES
 from gnus_node.records.glossary import glossary_page
 

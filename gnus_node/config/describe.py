@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from decimal import Decimal
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -11,6 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from gnus_node.config import model as source
 from gnus_node.config.model import CorpusSettings, ExpertSettings, NodeConfig
 from gnus_node.records.base import MINIONS_PER_GNUS
 
@@ -34,12 +37,25 @@ key has a default except where the table says *required*; `gnus-node config chec
 def describe_config() -> str:
     """The whole page, Markdown."""
     parts = [HEAD]
+    meanings = field_texts(Path(source.__file__).read_text(encoding="utf-8"))
     for name, field in NodeConfig.model_fields.items():
         model, title = _section(name, field)
-        rows = [_row(key, info) for key, info in model.model_fields.items()]
+        rows = [_row(key, info, meanings[model.__name__, key]) for key, info in model.model_fields.items()]
         table = ["| key | type | default | meaning |", "| --- | --- | --- | --- |", *rows]
         parts.append(f"## {title}\n\n{(model.__doc__ or '').strip()}\n\n" + "\n".join(table) + "\n")
     return "\n".join(parts)
+
+
+def field_texts(text: str) -> dict[tuple[str, str], str]:
+    """The text below each field of each class of a module's source. pydantic could collect it too, at every start of the program."""
+    found: dict[tuple[str, str], str] = {}
+    for node in ast.parse(text).body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for field, below in pairwise(node.body):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
+                found[node.name, field.target.id] = " ".join(str(ast.literal_eval(below.value)).split())
+    return found
 
 
 def _section(name: str, field: FieldInfo) -> tuple[type[BaseModel], str]:
@@ -53,11 +69,11 @@ def _section(name: str, field: FieldInfo) -> tuple[type[BaseModel], str]:
     return field.annotation, f"[{name}]"
 
 
-def _row(key: str, info: FieldInfo) -> str:
+def _row(key: str, info: FieldInfo, meaning: str) -> str:
     default = "*required*" if info.is_required() else _default(key, info.get_default(call_default_factory=True, validated_data={}))
     bounds = _bounds(info)
     kind = type_name(info.annotation) + (f", {bounds}" if bounds else "")
-    cells = [f"`{key}`", "amount" if key == "max_spend" else kind, default, (info.description or "").strip()]
+    cells = [f"`{key}`", "amount" if key == "max_spend" else kind, default, meaning]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -63,7 +63,7 @@ Gnus = Annotated[Amount, BeforeValidator(_gnus)]
 class Settings(BaseModel):
     """Ground of every section: strict, frozen, unknown keys refused; the text below a field is its line in the documentation."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class NodeSettings(Settings):

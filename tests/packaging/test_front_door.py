@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gnus_node.config import builtin_policies
+from gnus_node.config.policies import builtin_policies
 from gnus_node.records.enums import ColocationProfile, RoleName
 from tests.house.rules import ROOT
 

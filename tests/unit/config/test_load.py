@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gnus_node.config import describe_config, load_config
+from gnus_node.config import load_config
+from gnus_node.config.describe import describe_config
 from gnus_node.config.model import NodeConfig
 from gnus_node.records.enums import Domain, ExpertRole, RoleName
 from gnus_node.records.errors import EXIT_USAGE, GnusError
