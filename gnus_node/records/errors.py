@@ -35,9 +35,11 @@ def _row(
     whose: Whose = Whose.REMOTE,
     definite: bool = True,
     retryable: bool = False,
-    exit_code: int = EXIT_FAILED,
+    exit_code: int | None = None,
 ) -> CodeRow:
-    return CodeRow(definite, retryable, whose, http, exit_code, meaning, fix)
+    # What policy refused is exit code 4 unless the row says otherwise (DESIGN.md section 10).
+    code = exit_code if exit_code is not None else EXIT_REFUSED if whose is Whose.POLICY else EXIT_FAILED
+    return CodeRow(definite, retryable, whose, http, code, meaning, fix)
 
 
 _POLICY = Whose.POLICY

@@ -1,0 +1,33 @@
+"""``gnus-node swarm``: a swarm of one, for the start."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gnus_node.cli import options
+
+app = options.application()
+
+
+@app.callback(help="Bring up a swarm of one node: init if needed, then run.")
+def swarm_group() -> None:
+    """The group itself does nothing."""
+
+
+@app.command(help="Make the data directory if it has no charter yet, then run the node in the foreground.")
+def up(
+    config: options.Config = None,
+    name: Annotated[str, typer.Option(help="Name of the swarm, if it is made now.")] = "local",
+    as_json: options.Json = False,
+) -> None:
+    """The same as ``init`` and ``run``; keys that exist are kept."""
+    from gnus_node.cli.compose import initialise, run_node
+    from gnus_node.cli.output import Page, emit
+
+    settings = options.settings(config)
+    if not settings.charter_path.exists():
+        made = dict(initialise()(settings.node.data_dir, name=name, template=settings.policy.template, force=False))
+        emit(made, as_json, Page().line("made", "ok").pairs(made.items(), indent=2))
+    raise typer.Exit(run_node()(settings))

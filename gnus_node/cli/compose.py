@@ -1,0 +1,105 @@
+"""Imports by name for the command line: a command's module, and the composition root's functions, only when they are needed.
+
+The root (``init``, ``node``) imports every room; a command that asks a running node for its status must not. The signatures expected
+of it are the Protocols below.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+if TYPE_CHECKING:
+    import typer
+
+    from gnus_node.config import NodeConfig
+
+
+class Initialise(Protocol):
+    """``gnus_node.init.initialise``."""
+
+    def __call__(self, data_dir: Path, *, name: str, template: str, force: bool) -> Mapping[str, Any]:
+        """Make keys, charter, grants, trust head and a first API key; what was made. Raises ``ALREADY_RUNNING``, ``CONFIG``."""
+
+
+class MakeApiKey(Protocol):
+    """``gnus_node.init.make_api_key``."""
+
+    def __call__(self, data_dir: Path, *, tenant: str, project: str, principal: str, mode: str, scopes: Sequence[str]) -> Mapping[str, Any]:
+        """Make and store (hashed) one API key; the key itself is in the result and nowhere else."""
+
+
+class RunNode(Protocol):
+    """``gnus_node.node.run_node``."""
+
+    def __call__(self, config: NodeConfig) -> int:
+        """Run until stopped; the exit code."""
+
+
+class VerifyBundle(Protocol):
+    """``gnus_node.evidence.bundle.verify_bundle_file``."""
+
+    def __call__(self, bundle: Path, charter: Path, trust_head: Path | None) -> Mapping[str, Any]:
+        """The verdict: ``{"ok", "proof", "trust_head", "links": [{"link", "proof", "by", "detail", "links"}]}``."""
+
+
+class Schemas(Protocol):
+    """``gnus_node.records.schema``."""
+
+    def names(self) -> Sequence[str]:
+        """Names of all record schemas."""
+
+    def schema_for(self, name: str) -> Mapping[str, Any]:
+        """One schema. Raises ``NOT_FOUND``."""
+
+    def export(self, directory: Path) -> object:
+        """Write every schema as ``NAME.json``."""
+
+
+def command_app(module: str) -> typer.Typer:
+    """The typer application of a command's module."""
+    return cast("typer.Typer", importlib.import_module(module).app)
+
+
+def installed(module: str) -> bool:
+    """Whether an optional module could be imported; it is not imported."""
+    return importlib.util.find_spec(module) is not None
+
+
+def _module(module: str) -> Any:
+    from gnus_node.records.errors import GnusError
+
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise GnusError("MISSING_DEPENDENCY", f"the module {error.name} is not installed", fix="install the node's extras") from None
+        raise GnusError("MISSING_DEPENDENCY", f"this installation has no {module}", fix="install the whole program") from None
+
+
+def initialise() -> Initialise:
+    """See ``Initialise``."""
+    return cast(Initialise, _module("gnus_node.init").initialise)
+
+
+def make_api_key() -> MakeApiKey:
+    """See ``MakeApiKey``."""
+    return cast(MakeApiKey, _module("gnus_node.init").make_api_key)
+
+
+def run_node() -> RunNode:
+    """See ``RunNode``."""
+    return cast(RunNode, _module("gnus_node.node").run_node)
+
+
+def verify_bundle() -> VerifyBundle:
+    """See ``VerifyBundle``."""
+    return cast(VerifyBundle, _module("gnus_node.evidence.bundle").verify_bundle_file)
+
+
+def schemas() -> Schemas:
+    """See ``Schemas``."""
+    return cast(Schemas, _module("gnus_node.records.schema"))

@@ -1,0 +1,102 @@
+"""Makes the documentation pages that are tables of the program: ``python -m gnus_node.cli.docs [--check]``.
+
+A page that is made cannot lag behind; a test compares what is in the tree with what this makes now.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from gnus_node.cli.compose import command_app
+from gnus_node.cli.table import ABOUT, COMMANDS, EXIT_CODES, Command
+from gnus_node.config.describe import describe_config
+from gnus_node.records.errors import CODES
+from gnus_node.records.glossary import glossary_page
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def cli_page() -> str:
+    """docs/cli.md: every command with its arguments and options."""
+    parts = [
+        "# Command line\n",
+        "<!-- Made from the program by `make schemas`; do not edit. -->\n",
+        f"`gnus-node`: {ABOUT}\n",
+        f"Every command takes `--json` and then prints one JSON object. Exit codes: {EXIT_CODES}. An error is four lines on standard "
+        "error, *what*, *why*, *fix*, *code* (the code's row is in [protocol/errors.md](protocol/errors.md)); with `--json` it is an "
+        "object on standard output.\n",
+        "Commands that speak to a running node find it by `--socket`, `--data-dir` or `--config`; without one of them by the first "
+        "settings file there is of `node.toml`, `configs/node.toml`, `~/.gnus-node/node.toml`. They use the node's unix socket, which has "
+        "mode 0600, so they need no key but must run as the node's user.\n",
+        "| command | meaning |\n| --- | --- |",
+    ]
+    sections: list[str] = []
+    for row in COMMANDS:
+        for name, command in _leaves(row):
+            parts.append(f"| [`{name}`](#{name.replace(' ', '-')}) | {command.help} |")
+            sections.append(_section(name, command))
+    return "\n".join(parts) + "\n\n" + "\n".join(sections)
+
+
+def _leaves(row: Command) -> list[tuple[str, Any]]:
+    """A command, or the verbs of a group, by their full names."""
+    program: Any = typer.main.get_command(command_app(row.module))
+    if not row.verbs:
+        return [(f"gnus-node {row.name}", program)]
+    return [(f"gnus-node {row.name} {verb}", program.commands[verb]) for verb in row.verbs]
+
+
+def _section(name: str, command: Any) -> str:
+    lines = [f"## {name}\n", f"{command.help}\n", "| argument or option | default | meaning |", "| --- | --- | --- |"]
+    for param in command.params:
+        shown = f"`{param.name.upper()}`" if param.param_type_name == "argument" else ", ".join(f"`{opt}`" for opt in param.opts)
+        if param.name == "help":
+            continue
+        default = "*required*" if param.required else "" if param.default in (None, False) else f"`{param.default}`"
+        lines.append(f"| {shown} | {default} | {param.help} |")
+    return "\n".join(lines) + "\n"
+
+
+def errors_page() -> str:
+    """docs/protocol/errors.md: every code."""
+    head = (
+        "# Errors\n\n<!-- Made from gnus_node/records/errors.py by `make schemas`; do not edit. -->\n\n"
+        "Every failure that crosses a boundary carries one of these codes. *Definite* means that the operation certainly did not take "
+        "effect; where it says no, it may have. *Whose* says whose fault it is unless the error itself says otherwise. *HTTP* is the "
+        "status, *exit* the exit code of the command line.\n\n"
+        "| code | meaning | what to do | definite | retryable | whose | HTTP | exit |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n"
+    )
+    rows = []
+    for code, row in CODES.items():
+        flags = " | ".join("yes" if flag else "no" for flag in (row.definite, row.retryable))
+        rows.append(f"| `{code}` | {row.meaning} | {row.fix} | {flags} | {row.whose} | {row.http} | {row.exit} |")
+    return head + "\n".join(rows) + "\n"
+
+
+def pages() -> dict[str, str]:
+    """Every made page by its path in the project."""
+    return {
+        "docs/cli.md": cli_page(),
+        "docs/configuration.md": describe_config(),
+        "docs/glossary.md": glossary_page(),
+        "docs/protocol/errors.md": errors_page(),
+    }
+
+
+def main(argv: list[str]) -> int:
+    """Write the pages that differ; with ``--check`` only name them. Returns 1 if ``--check`` found one."""
+    stale = [name for name, text in pages().items() if not (ROOT / name).is_file() or (ROOT / name).read_text(encoding="utf-8") != text]
+    for name in stale:
+        print(f"{'differs' if '--check' in argv else 'written'}: {name}")
+        if "--check" not in argv:
+            (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
+            (ROOT / name).write_text(pages()[name], encoding="utf-8")
+    return 1 if stale and "--check" in argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

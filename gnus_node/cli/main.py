@@ -1,0 +1,96 @@
+"""Entry point of ``gnus-node``: answers ``--help`` and ``--version`` from the table, otherwise imports the one command asked for.
+
+Every failure ends here: a ``GnusError`` is printed as four lines (what, why, fix, code) and gives its row's exit code.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from gnus_node import __version__
+from gnus_node.cli.table import COMMANDS, Command, find, help_text
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; returns the exit code."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in args[: args.index("--") if "--" in args else len(args)]
+    if args and args[0] == "--json":
+        # A leading --json is every command's own --json.
+        args = args[1:]
+        args.insert(args.index("--") if "--" in args else len(args), "--json")
+    if not args or args in (["--json"], ["help"]) or args[0] in ("--help", "-h"):
+        sys.stdout.write(help_text())
+        return 0 if args else 2
+    if args[0] in ("--version", "-V"):
+        sys.stdout.write(f"gnus-node {__version__}\n")
+        return 0
+    command = find(args[0])
+    if command is None:
+        return _unknown(args[0], as_json)
+    return _run(command, args[1:], as_json)
+
+
+def _unknown(name: str, as_json: bool) -> int:
+    import difflib
+
+    from gnus_node.cli.output import report
+    from gnus_node.records.errors import GnusError
+
+    close = difflib.get_close_matches(name, [command.name for command in COMMANDS], n=1)
+    fix = f"did you mean 'gnus-node {close[0]}'?" if close else "gnus-node --help lists the commands"
+    what = "no such option" if name.startswith("-") else f"no command {name[:40]!r}"
+    return report(GnusError("USAGE", what, fix=fix), as_json)
+
+
+def _run(command: Command, args: list[str], as_json: bool) -> int:
+    import typer
+
+    from gnus_node.cli.compose import command_app
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # An answer in any script must not fail on a terminal that cannot show it.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    usage_error = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+    try:
+        program = typer.main.get_command(command_app(command.module))
+        result = program.main(args=args, prog_name=f"gnus-node {command.name}", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except BrokenPipeError:
+        # The reader (head, less) went away: nobody is left to tell, and Python's own flush at exit must not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("CANCELLED", "", as_json)
+    except Exception as error:  # noqa: BLE001  supervised boundary: the command's process; a fault becomes an exit code and four lines
+        if isinstance(error, usage_error):
+            message = getattr(error, "format_message", str)()
+            return _fail("USAGE", " ".join(message.split()), as_json, fix=f"gnus-node {command.name} --help")
+        return _crash(error, as_json)
+
+
+def _fail(code: str, what: str, as_json: bool, *, fix: str = "") -> int:
+    from gnus_node.cli.output import report
+    from gnus_node.records.errors import GnusError
+
+    return report(GnusError(code, what, fix=fix), as_json)
+
+
+def _crash(error: Exception, as_json: bool) -> int:
+    from gnus_node.cli.output import report
+    from gnus_node.records.errors import GnusError
+
+    if isinstance(error, GnusError):
+        return report(error, as_json)
+    import traceback
+
+    traceback.print_exception(error)
+    return report(GnusError("INTERNAL", f"the command failed: {type(error).__name__}"), as_json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""Options that commands share, and where the node is that a command speaks to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from gnus_node.cli.client import Node
+    from gnus_node.config import NodeConfig
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Config = Annotated[Path | None, typer.Option("--config", "-c", metavar="FILE", help="The node's settings.")]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", metavar="DIR", help="The node's data directory, instead of --config.")]
+Socket = Annotated[Path | None, typer.Option("--socket", metavar="PATH", help="The node's unix socket, instead of --config.")]
+
+PLACES = (Path("node.toml"), Path("configs/node.toml"), Path("~/.gnus-node/node.toml"))
+"""Where the settings are looked for when no option names them, in this order."""
+HOME = Path("~/.gnus-node")
+
+
+def application() -> typer.Typer:
+    """A typer application with our habits: plain help (rich's costs a tenth of a second), no shell-completion options."""
+    return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
+
+
+def settings_file(config: Path | None) -> Path | None:
+    """The settings file that holds: the one named, else the first of ``PLACES`` that exists."""
+    if config is not None:
+        return config
+    return next((place.expanduser() for place in PLACES if place.expanduser().is_file()), None)
+
+
+def settings(config: Path | None) -> NodeConfig:
+    """The settings. Raises ``CONFIG``, also where there are none."""
+    from gnus_node.config import load_config
+    from gnus_node.records.errors import GnusError
+
+    path = settings_file(config)
+    if path is None:
+        raise GnusError("CONFIG", "no settings file found", fix=f"--config FILE; looked for {', '.join(map(str, PLACES))}")
+    return load_config(path)
+
+
+def socket_path(config: Path | None, data_dir: Path | None, socket: Path | None) -> Path:
+    """The socket of the node that is meant: by option, else by settings, else the default data directory's."""
+    if socket is not None:
+        return socket
+    if data_dir is not None:
+        return data_dir / "node.sock"
+    if settings_file(config) is None:
+        return HOME.expanduser() / "node.sock"
+    return settings(config).socket_path
+
+
+def node(config: Path | None, data_dir: Path | None, socket: Path | None) -> Node:
+    """The running node that is meant; nothing is sent yet."""
+    from gnus_node.cli.client import Node
+
+    return Node(socket_path(config, data_dir, socket))
