@@ -5,7 +5,7 @@ wait for it and find what it recorded. ``open_or_get`` is that meeting; all move
 
 Invariants:
 
-* At most one row per key, one worker per row. A row is changed only by a move of the table, on disk before it is believed.
+* At most one row per key, one worker per row. A row's state changes only by the table's moves and by what the table says of a restart.
 * For effects that are not reads, ``executing`` and the outcome are awaited commits; nothing else waits for the disk.
 * Whoever leaves while ``executing`` leaves no open question: the row becomes ``indeterminate``, unless the run can be taken up again
   with the same idempotency key. The same after a crash (``recover``), and for a row whose commit was cut off (on opening).
@@ -32,13 +32,16 @@ from gnus_node.tools.rows import EffectFacts, EffectRow, check_row, decode_row, 
 TABLE = "effects"
 """Effect key (32 bytes) to row."""
 INDEX = "effects_by_request"
-"""Request id (16 bytes) and effect key to nothing."""
+"""Request id (16 bytes) and effect key to a mark."""
 MAX_PER_REQUEST = 64
 """As many as an ``EffectReport`` lists."""
 MAX_CLAIMS = 1024
 MAX_WAITERS = 32
 PAGE = 500
 """Rows read at a time when the whole table is walked."""
+LOST = "EFFECT_INDETERMINATE"
+"""Reason code of a row whose execution was lost."""
+_INDEXED = b"\x01"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class Claim:
         """
         if not self._live:
             raise GnusError("INTERNAL", "an effect was moved outside its claim")
+        if event is EffectEvent.SUCCEED and not outcome:
+            raise GnusError("INTERNAL", "an effect succeeded without the digest of its output")
         self._row = await self._log.write(
             replace(
                 self._row,
@@ -98,9 +103,13 @@ class Claim:
         )
         return self._row
 
-    def close(self) -> None:
-        """End the claim."""
-        self._live = False
+    async def leave(self) -> None:
+        """End the claim; an execution whose outcome was not recorded is lost, unless it can be taken up again."""
+        try:
+            if self._row.state is EffectState.EXECUTING and not self._row.resumable:
+                await self.move(EffectEvent.LOSE, reason_code=LOST)
+        finally:
+            self._live = False
 
 
 class EffectLog:
@@ -126,10 +135,14 @@ class EffectLog:
         that started it said so too. Raises ``STORE_CORRUPT`` for a row that does not read.
         """
         changed: list[EffectRow] = []
-        async for row in self._rows():
-            state = after_restart(row.state, resumable=row.resumable and resumable(row.tool))
-            if state is not row.state:
-                changed.append(await self.write(replace(row, state=state, updated_at_ms=self.now_ms()), durable=False))
+        after = b""
+        while page := await self._page(after):
+            after = page[-1].effect_key
+            for row in page:
+                state = after_restart(row.state, resumable=row.resumable and resumable(row.tool))
+                if state is not row.state:
+                    lost = replace(row, state=state, reason_code=LOST, updated_at_ms=self.now_ms())
+                    changed.append(await self.write(lost, durable=False))
         if changed:
             await self._store.flush()
         self._recovered = True
@@ -148,9 +161,7 @@ class EffectLog:
             try:
                 yield claim
             finally:
-                if claim.row.state is EffectState.EXECUTING and not claim.row.resumable:
-                    await claim.move(EffectEvent.LOSE, reason_code="EFFECT_INDETERMINATE")
-                claim.close()
+                await claim.leave()
 
     async def move(self, effect_key: bytes, event: EffectEvent, *, attestation: bytes = b"", reason_code: str = "") -> EffectRow:
         """One event from outside a claim: an approval, a denial, an expiry. Waits for the key. Raises ``NOT_FOUND``, ``IllegalMove``.
@@ -194,18 +205,31 @@ class EffectLog:
         return await self.for_request(request_id)
 
     async def sweep(self) -> int:
-        """Delete rows whose time is over; returns how many. Rows somebody works on are left; open ones are closed first."""
-        now, swept = self.now_ms(), 0
-        async for row in self._rows():
-            age = now - row.updated_at_ms
-            if age < self._settings.keep_ms or row.effect_key in self._slots:
-                continue
-            if row.state is EffectState.EXECUTING:
-                await self.move(row.effect_key, EffectEvent.LOSE, reason_code="EFFECT_INDETERMINATE")
-            elif row.state is not EffectState.INDETERMINATE or age >= self._settings.keep_indeterminate_ms:
-                self._delete(row)
-                swept += 1
+        """Delete rows whose time is over; returns how many. A row somebody works on is left for the next time.
+
+        An execution that nobody took up in that time is lost first, and then kept as long as every indeterminate one.
+        """
+        swept, after = 0, b""
+        while page := await self._page(after):
+            after = page[-1].effect_key
+            for row in page:
+                if row.effect_key not in self._slots and self.now_ms() - row.updated_at_ms >= self._settings.keep_ms:
+                    swept += await self._expire(row.effect_key)
         return swept
+
+    async def _expire(self, effect_key: bytes) -> bool:
+        async with self._turn(effect_key):
+            row = await self._load(effect_key)
+            age = 0 if row is None else self.now_ms() - row.updated_at_ms
+            if row is None or age < self._settings.keep_ms:
+                return False
+            if row.state is EffectState.EXECUTING:
+                await Claim(self, row, fresh=False).move(EffectEvent.LOSE, reason_code=LOST)
+                return False
+            if row.state is EffectState.INDETERMINATE and age < self._settings.keep_indeterminate_ms:
+                return False
+            self._delete(row)
+            return True
 
     async def forget(self, effect_key: bytes) -> bool:
         """Delete a settled row by hand (an indeterminate one that a person has looked into); False where there is none to delete."""
@@ -267,7 +291,7 @@ class EffectLog:
         state = after_restart(row.state, resumable=row.resumable)
         if state is row.state:
             return row
-        return await self.write(replace(row, state=state, reason_code="EFFECT_INDETERMINATE", updated_at_ms=self.now_ms()))
+        return await self.write(replace(row, state=state, reason_code=LOST, updated_at_ms=self.now_ms()))
 
     async def _make(self, effect_key: bytes, facts: EffectFacts) -> EffectRow:
         now = self.now_ms()
@@ -295,15 +319,12 @@ class EffectLog:
             prefix = index_prefix(facts.request_id)
             if len(await self._store.scan(INDEX, prefix, limit=MAX_PER_REQUEST)) >= MAX_PER_REQUEST:
                 raise GnusError("BUSY", f"the request has {MAX_PER_REQUEST} effects already")
-            self._store.write_behind([Write(TABLE, effect_key, encode_row(row)), Write(INDEX, index_key(row), b"")])
+            self._store.write_behind([Write(TABLE, effect_key, encode_row(row)), Write(INDEX, index_key(row), _INDEXED)])
         return row
 
-    async def _rows(self) -> AsyncIterator[EffectRow]:
-        after = b""
-        while page := await self._store.scan(TABLE, after=after, limit=PAGE):
-            for entry in page:
-                yield decode_row(entry.value, entry.key)
-            after = page[-1].key
+    async def _page(self, after: bytes) -> list[EffectRow]:
+        """The next rows of the whole table, by key; empty at its end."""
+        return [decode_row(entry.value, entry.key) for entry in await self._store.scan(TABLE, after=after, limit=PAGE)]
 
     def _delete(self, row: EffectRow) -> None:
         self._store.write_behind([Write(TABLE, row.effect_key, None), Write(INDEX, index_key(row), None)])

@@ -48,7 +48,7 @@ class EffectFacts:
 
 @dataclass(frozen=True, slots=True)
 class EffectRow:
-    """One effect. ``attestation`` is the id of its latest attestation, ``outcome`` the digest of its real output; empty while there is none.
+    """One effect. ``attestation``: id of its latest attestation, ``outcome``: digest of its real output; empty while there is none.
 
     ``reason_code`` says why it stands where it does (``OK``, or a code of the error table).
     """
@@ -80,7 +80,7 @@ def check_row(row: EffectRow) -> EffectRow:
         _exact(row.effect_key, KEY_BYTES)
         and _exact(row.arguments, KEY_BYTES)
         and (row.attestation == b"" or _exact(row.attestation, KEY_BYTES))
-        and (row.outcome == b"" or _exact(row.outcome, KEY_BYTES))
+        and (_exact(row.outcome, KEY_BYTES) or (row.outcome == b"" and row.state is not EffectState.DONE))
         and all(_matches(_UUID, each) for each in (row.request_id, row.tool_call_id, row.idempotency_key))
         and _matches(_TOOL, row.tool)
         and type(row.effect) is EffectClass
