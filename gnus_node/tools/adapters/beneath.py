@@ -5,8 +5,8 @@ the walk that would leave it, whatever changes meanwhile.
 
 Invariants: a file that is read lies beneath its root at the moment of opening, is a regular file, has one name (unless allowed
 otherwise), and is at most ``limit`` bytes long. A file is looked at first through a path-only handle, so that a FIFO or a device is
-refused without waking its writer or reaching its driver; what is then opened must be the same file. Where the kernel or a filter
-withholds ``openat2`` the answer is ``ISOLATION_UNAVAILABLE``; there is no weaker mode. Errors never hold a path.
+refused without waking its writer or reaching its driver; what is then opened is checked again by its own handle. Where the kernel or
+a filter withholds ``openat2`` the answer is ``ISOLATION_UNAVAILABLE``; there is no weaker mode. Errors never hold a path.
 """
 
 from __future__ import annotations
@@ -45,10 +45,6 @@ class _OpenHow(ctypes.Structure):
 
 class _Absent(Exception):
     """Nothing of that name below this root."""
-
-
-class _Disturbed(Exception):
-    """The path meant two different files within one opening."""
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -94,17 +90,12 @@ def read_first(targets: tuple[Target, ...], limit: int, *, hard_links: bool) -> 
     it kept changing), ``ISOLATION_UNAVAILABLE``. A denied target ends the search: a later root does not make up for it.
     """
     for target in targets:
-        for _ in range(_RACES):
-            try:
-                return _read(target, limit, hard_links)
-            except _Absent:
-                break
-            except _Disturbed:
-                continue
-            except OSError as error:
-                raise _refusal(error) from None
-        else:
-            raise GnusError("TOOL_FAILED", "the file kept changing while it was opened")
+        try:
+            return _read(target, limit, hard_links)
+        except _Absent:
+            continue
+        except OSError as error:
+            raise _refusal(error) from None
     raise GnusError("TOOL_FAILED", "no such file below the allowed roots")
 
 
@@ -112,16 +103,12 @@ def _read(target: Target, limit: int, hard_links: bool) -> bytes:
     root = _open_root(target)
     try:
         path = os.fsencode(target.relative)
-        seen = _stat_beneath(root, path)
-        _check(seen, limit, hard_links)
+        _check(_stat_beneath(root, path), limit, hard_links)
         fd = _open_beneath(root, path, _READ)
     finally:
         os.close(root)
     try:
-        opened = os.fstat(fd)
-        if (opened.st_dev, opened.st_ino) != (seen.st_dev, seen.st_ino):
-            raise _Disturbed
-        _check(opened, limit, hard_links)
+        _check(os.fstat(fd), limit, hard_links)
         data = _read_all(fd, limit)
         _check(os.fstat(fd), limit, hard_links)
         return data

@@ -61,6 +61,7 @@ class MemoryStore:
 
     def __init__(self, durable: dict[str, dict[bytes, bytes]] | None = None) -> None:
         self._durable: dict[str, dict[bytes, bytes]] = durable or {}
+        self._live = {table: dict(rows) for table, rows in self._durable.items()}
         self._queue: list[Write] = []
         self._commits = 0
         self.pause: trio.Event | None = None
@@ -76,6 +77,7 @@ class MemoryStore:
 
     def write_behind(self, writes: Sequence[Write]) -> None:
         self._queue += writes
+        self._apply(self._live, writes)
 
     async def flush(self) -> None:
         if self.pause is not None:
@@ -89,11 +91,11 @@ class MemoryStore:
 
     async def get(self, table: str, key: bytes) -> bytes | None:
         await trio.lowlevel.checkpoint()
-        return self._view().get(table, {}).get(key)
+        return self._live.get(table, {}).get(key)
 
     async def scan(self, table: str, prefix: bytes = b"", *, after: bytes = b"", limit: int = 1000) -> list[Row]:
         await trio.lowlevel.checkpoint()
-        rows = sorted(self._view().get(table, {}).items())
+        rows = sorted(self._live.get(table, {}).items())
         return [Row(k, v) for k, v in rows if k.startswith(prefix) and k > after][:limit]
 
     def survivor(self) -> MemoryStore:
@@ -101,12 +103,8 @@ class MemoryStore:
 
     def poke(self, table: str, key: bytes, value: bytes) -> None:
         """Change a stored value behind everybody's back."""
-        self._durable.setdefault(table, {})[key] = value
-
-    def _view(self) -> dict[str, dict[bytes, bytes]]:
-        view = {table: dict(rows) for table, rows in self._durable.items()}
-        self._apply(view, self._queue)
-        return view
+        for rows in (self._durable, self._live):
+            rows.setdefault(table, {})[key] = value
 
     @staticmethod
     def _apply(tables: dict[str, dict[bytes, bytes]], writes: Sequence[Write]) -> None:

@@ -56,7 +56,8 @@ class Tree:
         for name, aim in links.items():
             os.symlink(aim, self.root / name)
         os.mkfifo(self.root / "fifo")
-        os.link(self.outside / "secret.txt", self.root / "hard.txt")
+        (self.outside / "linked.txt").write_bytes(SECRET)  # a file of its own: the other traps must not fall for their second name
+        os.link(self.outside / "linked.txt", self.root / "hard.txt")
         self._socket = socket.socket(socket.AF_UNIX)
         here = os.getcwd()
         os.chdir(self.root)
@@ -194,6 +195,13 @@ async def test_sizes_are_bounded_and_nothing_is_cut(tree: Tree) -> None:
     empty = await read(tree, "empty.txt")
     assert isinstance(empty, ToolOutput)
     assert empty.data == b""
+
+
+def test_a_file_that_is_longer_than_it_says_is_not_cut_either() -> None:
+    """Files of procfs say that they are empty, as one that grows while it is read once did."""
+    with pytest.raises(GnusError) as refused:
+        read_first((Target(Root("/proc/self"), "status"),), 10, hard_links=False)
+    assert refused.value.code == "TOO_LARGE"
 
 
 @pytest.mark.parametrize(
