@@ -101,10 +101,10 @@ class FixedPoint:
             if isinstance(value, Decimal):
                 if not value.is_finite() or abs(value) > MAX_INT:
                     raise ValueError(f"{what}: out of range")
-                scaled = value.scaleb(digits)
-                if scaled != scaled.to_integral_value():
+                # scaleb rounds to 28 digits, comparing does not: so scale, cut, and compare what came of it with the value itself
+                number = int(value.scaleb(digits))
+                if Decimal(number).scaleb(-digits) != value:
                     raise ValueError(f"{what}: at most {digits} decimal places")
-                number = int(scaled)
             if not 0 <= number <= maximum:
                 raise ValueError(f"{what}: out of range")
             return int(number)
