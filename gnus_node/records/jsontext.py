@@ -1,5 +1,6 @@
 """JSON at the boundary: strict reading, exact numbers, and RFC 8785 text for free JSON (DECISIONS, Bytes).
 
+It stands beside the records, because a record's JSON view holds free JSON; ``wire.jsontext`` is its name for the rooms above.
 Two readers: ``read_view`` for record views (numbers with a point become ``Decimal``), ``read_free`` for free JSON such as tool arguments
 (I-JSON numbers; integers beyond 2^53 are refused). Both refuse duplicate keys, NaN, infinities and lone surrogates.
 """
@@ -7,15 +8,22 @@ Two readers: ``read_view`` for record views (numbers with a point become ``Decim
 from __future__ import annotations
 
 import json
+import math
 from decimal import Decimal
 from typing import Any, NoReturn
 
 import rfc8785
 
 from gnus_node.records.errors import GnusError
-from gnus_node.wire.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH
 
-_MAX_EXACT = 2**53
+MAX_JSON_BYTES = 1024 * 1024
+MAX_JSON_DEPTH = 32
+MAX_EXACT = 2**53 - 1
+"""Largest integer every JSON reader holds exactly."""
+MAX_DIGITS = 40
+"""Longest number text of a view."""
+MAX_EXPONENT = 400
+"""Widest decimal exponent of a view: above a double's, and far below what would make a huge text."""
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -32,7 +40,7 @@ def _constant(_text: str) -> NoReturn:
 
 
 def _free_int(text: str) -> int:
-    if len(text) > 17 or abs(int(text)) >= _MAX_EXACT:
+    if len(text) > 17 or abs(int(text)) > MAX_EXACT:
         raise GnusError("NUMBER_RANGE", "an integer beyond 2^53 in free JSON; send it as text")
     return int(text)
 
@@ -51,9 +59,12 @@ def _view_int(text: str) -> int:
 
 
 def _view_decimal(text: str) -> Decimal:
-    if len(text) > 40:
-        raise GnusError("NUMBER_RANGE", "a number of more than 40 characters")
-    return Decimal(text)
+    if len(text) > MAX_DIGITS:
+        raise GnusError("NUMBER_RANGE", f"a number of more than {MAX_DIGITS} characters")
+    value = Decimal(text)
+    if abs(value.adjusted()) > MAX_EXPONENT:
+        raise GnusError("NUMBER_RANGE", "a number whose exponent is out of range")
+    return value
 
 
 def _check(value: Any, depth: int) -> None:
@@ -115,8 +126,16 @@ def canonical(value: Any) -> str:
 
 
 def _number(value: Decimal) -> str:
-    text = format(value.normalize(), "f")
-    return text if "." in text else text + ".0"
+    """Exact text of a decimal. Arithmetic of ``Decimal`` rounds to 28 digits, formatting does not; hence only formatting."""
+    if not value.is_finite() or abs(value.adjusted()) > MAX_EXPONENT:
+        raise GnusError("NUMBER_RANGE", "a number that JSON cannot hold exactly")
+    text = format(value, "f")
+    if len(text) > MAX_DIGITS:
+        return str(value)
+    if "." in text:
+        text = text.rstrip("0")
+        return text + "0" if text.endswith(".") else text
+    return text + ".0"
 
 
 def write_view(value: Any, *, indent: int | None = None, _level: int = 0) -> str:
@@ -131,6 +150,8 @@ def write_view(value: Any, *, indent: int | None = None, _level: int = 0) -> str
         return _wrap("{", items, "}", indent, _level)
     if isinstance(value, list | tuple):
         return _wrap("[", [write_view(v, indent=indent, _level=_level + 1) for v in value], "]", indent, _level)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise GnusError("NUMBER_RANGE", "a number that JSON cannot hold exactly")
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
