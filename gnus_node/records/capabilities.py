@@ -13,15 +13,18 @@ from collections.abc import Iterable
 
 from gnus_node.records.errors import GnusError
 
-_CANONICAL = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){1,5}")
+SPELLING = r"^[a-z][a-z0-9_]*[.:][a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){0,4}$"
+"""What is read: the first separator may be a colon, as the seed writes it."""
+MAX_CAPABILITY = 128
+
+_SPELLING = re.compile(SPELLING.removesuffix("$"))
 
 
 def parse(spelling: str) -> str:
     """The canonical name of a capability. Raises ``MALFORMED``."""
-    name = spelling.replace(":", ".", 1)
-    if len(name) > 128 or not _CANONICAL.fullmatch(name):
+    if len(spelling) > MAX_CAPABILITY or not _SPELLING.fullmatch(spelling):
         raise GnusError("MALFORMED", "a capability is written like tool.web.fetch.readonly")
-    return name
+    return spelling.replace(":", ".", 1)
 
 
 def canonical_set(spellings: Iterable[str]) -> tuple[str, ...]:
