@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import nacl.bindings
 from pydantic.fields import FieldInfo
 
-from gnus_node.records.base import Body, FixedPoint, Part, RawBytes
+from gnus_node.records.base import FixedPoint, Part, RawBytes
 from gnus_node.records.enums import SignerRole
 from gnus_node.records.envelope import Header
 
@@ -210,6 +210,3 @@ def plain_of(part: Part) -> dict[str, Any]:
     found = walk(part)
     assert isinstance(found, dict)
     return found
-
-
-__all__ = ["KEYS", "NOW_MS", "SWARM", "UUID", "Body", "Key", "from_json", "header", "oracle", "plain_of", "sample", "split", "to_json", "value"]

@@ -15,10 +15,10 @@ from enum import Enum
 from functools import cache
 from typing import Annotated, Any
 
-from pydantic import StringConstraints, create_model
+from pydantic import BeforeValidator, StringConstraints, create_model
 
 from gnus_node.records.base import Body, Committed, FixedPoint, Part, RawBytes, View
-from gnus_node.records.views.scalars import DecimalNumber, DigestText, FreeText, HexText, Items, SignatureText, Texts, text_or_withheld
+from gnus_node.records.views.scalars import DecimalNumber, DigestText, FreeText, HexText, SignatureText, Texts, text_or_withheld, to_tuple
 
 Show = Callable[[Any, Texts], Any]
 
@@ -54,6 +54,17 @@ def _of_scalar(base: Any, marks: tuple[Any, ...]) -> Shape | None:
     return Shape(HexText, _hex("hex")) if base is bytes else None
 
 
+def _of_tuple(annotation: Any, marks: tuple[Any, ...]) -> Shape:
+    """A list or sorted set, with the bounds of the body."""
+    item, _ellipsis = typing.get_args(annotation)
+    inner = shape_of(item)
+    several: Any = tuple
+    return Shape(
+        Annotated[(several[inner.view, ...], *marks, BeforeValidator(to_tuple))],
+        lambda value, texts: [inner.show(v, texts) for v in value],
+    )
+
+
 def shape_of(annotation: Any) -> Shape:
     """The shape of a body's field. Raises TypeError for a type no body should have."""
     if typing.get_origin(annotation) is Annotated:
@@ -61,6 +72,8 @@ def shape_of(annotation: Any) -> Shape:
         found = _of_scalar(base, tuple(marks))
         if found is not None:
             return found
+        if typing.get_origin(base) is tuple:
+            return _of_tuple(base, tuple(marks))
         inner = shape_of(base)
         return Shape(Annotated[(inner.view, *marks)], inner.show)
     origin = typing.get_origin(annotation)
@@ -68,10 +81,7 @@ def shape_of(annotation: Any) -> Shape:
         (inner_type,) = [a for a in typing.get_args(annotation) if a is not type(None)]
         return shape_of(inner_type)
     if origin is tuple:
-        item, _ellipsis = typing.get_args(annotation)
-        inner = shape_of(item)
-        array: Any = Items
-        return Shape(array[inner.view], lambda value, texts: [inner.show(v, texts) for v in value])
+        return _of_tuple(annotation, ())
     if isinstance(annotation, type):
         if annotation is Committed:
             return Shape(FreeText, text_or_withheld)

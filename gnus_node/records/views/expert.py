@@ -13,6 +13,7 @@ from gnus_node.records.errors import GnusError
 from gnus_node.records.expert import Availability, EvidenceType
 from gnus_node.records.views.record import HeaderView, RecordView, SeedView, Whole, structured
 from gnus_node.records.views.scalars import (
+    MAX_FREE_TEXT,
     Capability,
     DigestText,
     FreeArray,
@@ -39,13 +40,16 @@ class EvidenceRefView(SeedView):
 
 
 class ToolProposalView(SeedView):
-    """A proposed tool call; a proposal only."""
+    """A proposed tool call; a proposal only. ``reason`` is text where it is shown, so that the seed's own schema holds."""
+
+    OURS: ClassVar[frozenset[str]] = frozenset({"reason_withheld"})
 
     tool_call_id: Uuid
     tool_name: Name
     arguments: FreeObject | Withheld
-    reason: FreeText | None = None
+    reason: Annotated[str, Field(max_length=MAX_FREE_TEXT)] | None = None
     expected_side_effects: Label | None = None
+    reason_withheld: Withheld | None = None
 
 
 class UsageView(View):
@@ -67,7 +71,10 @@ def _evidence(shown: dict[str, Any]) -> dict[str, Any]:
 def _proposal(shown: dict[str, Any], withheld: dict[str, Any]) -> dict[str, Any]:
     arguments = shown["arguments"]
     found = structured(arguments, dict) if isinstance(arguments, str) else None
-    return shown | {"arguments": withheld["arguments"] if found is None else found}
+    plain = shown | {"arguments": withheld["arguments"] if found is None else found}
+    if isinstance(plain.get("reason"), dict):
+        plain["reason_withheld"] = plain.pop("reason")
+    return plain
 
 
 class ExpertOutputView(RecordView):

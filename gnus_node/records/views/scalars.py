@@ -64,11 +64,12 @@ def cid(digest: bytes) -> str:
     return f"cid://{digest.hex()}"
 
 
-def _to_tuple(value: object) -> object:
+def to_tuple(value: object) -> object:
+    """A JSON array is a list; a view holds a tuple. Nothing else is taken for one."""
     return tuple(value) if isinstance(value, list) else value
 
 
-Items = Annotated[tuple[T, ...], BeforeValidator(_to_tuple), Field(max_length=MAX_LIST)]
+Items = Annotated[tuple[T, ...], Field(max_length=MAX_LIST), BeforeValidator(to_tuple)]
 """A JSON array."""
 
 
