@@ -16,6 +16,7 @@ from functools import cache
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, StringConstraints, create_model
+from pydantic.fields import FieldInfo
 
 from gnus_node.records.base import Body, Committed, FixedPoint, Part, RawBytes, View
 from gnus_node.records.views.scalars import DecimalNumber, DigestText, FreeText, HexText, SignatureText, Texts, text_or_withheld, to_tuple
@@ -59,6 +60,8 @@ def _of_tuple(annotation: Any, marks: tuple[Any, ...]) -> Shape:
     item, _ellipsis = typing.get_args(annotation)
     inner = shape_of(item)
     several: Any = tuple
+    # bounds before functions: pydantic writes a bound that follows a function as a text's
+    marks = tuple(sorted(marks, key=lambda m: not isinstance(m, FieldInfo)))
     return Shape(
         Annotated[(several[inner.view, ...], *marks, BeforeValidator(to_tuple))],
         lambda value, texts: [inner.show(v, texts) for v in value],
