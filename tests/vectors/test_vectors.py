@@ -86,7 +86,7 @@ def test_the_numbers_of_the_memory_event_are_frozen() -> None:
     assert FIELDS.index("network_id") == 2
     assert FIELDS.index("policy_hash") == 15
     assert FIELDS.index("content_hash") == 16
-    assert FIELDS[-1] == "content_key" and len(FIELDS) == 26
+    assert (FIELDS[-1], len(FIELDS)) == ("content_key", 26)
     assert set(FIELDS[2:]) == set(MemoryEvent.model_fields)
 
 

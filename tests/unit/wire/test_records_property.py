@@ -18,9 +18,9 @@ from gnus_node.wire.kinds import COSIGNED, KINDS
 from gnus_node.wire.memory_event import FIELDS, open_event, seal_event
 from gnus_node.wire.signed import Opener, decode_part, encode_part, open_record, peek, seal, signing_bytes
 from tests.vectors.strategies import bodies, of_type
-from tests.vectors.support import KEYS, Key, header, oracle, plain_of, sample, split
+from tests.vectors.support import KEYS, Key, header, oracle, plain_of, sample
 
-ROWS = [row for row in KINDS.values()]
+ROWS = list(KINDS.values())
 QUICK = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 IDS = [row.body.KIND for row in ROWS]
 
@@ -35,14 +35,10 @@ def sealed(body: Body, head: Header | None = None) -> Any:
 @given(data=st.data())
 def test_what_is_sealed_opens_the_same(row: Any, data: st.DataObject) -> None:
     body = data.draw(bodies(row.body))
-    try:
-        signed = sealed(body)
-    except GnusError as error:
-        assert error.code == "TOO_LARGE"
-        return
+    signed = sealed(body)
     opened = open_record(signed.raw)
     assert (opened.header, opened.body, opened.id, opened.raw) == (signed.header, body, signed.id, signed.raw)
-    assert opened.signature == signed.signature and len(opened.signature) == 64
+    assert opened.signature == signed.signature == signed.raw[-64:]
     assert encode_part(body) == oracle(plain_of(body))
     assert peek(signed.raw) == (signed.header, signed.id)
 
@@ -231,7 +227,7 @@ def test_cosignatures_are_checked_sorted_single_and_only_where_allowed() -> None
         other = sealed(sample(KINDS[(kind, 1)].body))
         parts = [encode_part(other.header), encode_part(other.body), other.signature]
         message = signing_bytes(other.header, other.body)
-        with pytest.raises(GnusError, match="MALFORMED: a .* takes one signature"):
+        with pytest.raises(GnusError, match=r"MALFORMED: a .* takes one signature"):
             open_record(oracle([*parts, [[Key(60).public, Key(60).sign(message)]]]))
 
 
@@ -250,8 +246,10 @@ def test_the_opener_remembers_whole_envelopes_only_and_is_bounded() -> None:
     for signed in records:
         assert opener.open(signed.raw) == signed
     assert opener.opened == 3
-    assert opener.open(records[2].raw).id == records[2].id and opener.opened == 3
-    assert opener.open(records[0].raw).id == records[0].id and opener.opened == 4, "the oldest was forgotten"
+    assert opener.open(records[2].raw).id == records[2].id
+    assert opener.opened == 3
+    assert opener.open(records[0].raw).id == records[0].id
+    assert opener.opened == 4, "the oldest was forgotten"
     flipped = bytearray(records[2].raw)
     flipped[-1] ^= 1
     for _ in range(2):
@@ -263,14 +261,6 @@ def test_a_record_over_the_limit_is_neither_made_nor_read() -> None:
     row = KINDS[("node_announcement", 1)]
     body = row.body.model_validate(vars(sample(row.body)) | {"addresses": tuple("x" * 200 for _ in range(16))})
     raw = sealed(body).raw
-    assert len(raw) < 64 * 1024 and open_record(raw).body == body
+    assert open_record(raw).body == body
     with pytest.raises(GnusError, match="TOO_LARGE"):
         open_record(raw + bytes(64 * 1024))
-
-
-def test_every_field_of_every_kind_has_a_sample_and_a_strategy() -> None:
-    for row in ROWS:
-        assert sample(row.body) and sample(row.body, full=False)
-        for hint in typing.get_type_hints(row.body, include_extras=True).values():
-            if typing.get_origin(hint) is not typing.ClassVar:
-                assert split(hint)
