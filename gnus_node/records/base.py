@@ -15,7 +15,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, StringConstraints, model_validator
 from pydantic_core import core_schema
 
 SCORE_ONE = 10_000
@@ -45,9 +45,19 @@ class Body(Part):
 
 
 class View(BaseModel):
-    """A JSON view with the seed's field names. Strict except that JSON has no tuples, bytes or enumerations."""
+    """A JSON view with the seed's field names. Its values are JSON's own: text for digests and keys, ``Decimal`` for scores and amounts.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Strict and frozen, unknown fields refused; an optional field is absent, never null (``records.views`` has the classes).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_nulls(cls, value: Any) -> Any:
+        if isinstance(value, dict) and any(item is None for item in value.values()):
+            raise ValueError("an absent field is left out, never null")
+        return value
 
 
 def _exact(read: Any, write: Any, result: core_schema.CoreSchema, when: Any, schema: dict[str, Any]) -> core_schema.CoreSchema:
@@ -101,10 +111,10 @@ class FixedPoint:
             if isinstance(value, Decimal):
                 if not value.is_finite() or abs(value) > MAX_INT:
                     raise ValueError(f"{what}: out of range")
-                scaled = value.scaleb(digits)
-                if scaled != scaled.to_integral_value():
+                # scaleb rounds to 28 digits, comparing does not: so scale, cut, and compare what came of it with the value itself
+                number = int(value.scaleb(digits))
+                if Decimal(number).scaleb(-digits) != value:
                     raise ValueError(f"{what}: at most {digits} decimal places")
-                number = int(scaled)
             if not 0 <= number <= maximum:
                 raise ValueError(f"{what}: out of range")
             return int(number)

@@ -48,6 +48,8 @@ class Signed(Generic[B]):
     raw: bytes
     id: bytes
     cosigners: tuple[bytes, ...] = ()
+    signature: bytes = b""
+    """The signer's 64 bytes, for the JSON view; also the third part of ``raw``."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Signed) and self.raw == other.raw

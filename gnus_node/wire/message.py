@@ -47,7 +47,7 @@ def decode_message(frame: bytes) -> Message:
     plain = cbor.decode(frame, limit=MAX_FRAME_BYTES)
     if type(plain) is not dict or set(plain) != {"v", "r", "p", "k", "a"}:
         raise GnusError("MALFORMED", "a message has the keys v, r, p, k, a")
-    if plain["v"] != MESSAGE_VERSION:
+    if type(plain["v"]) is not int or plain["v"] != MESSAGE_VERSION:
         raise GnusError("UNKNOWN_KIND", "a message version this node does not read")
     records, parcels, box, args = plain["r"], plain["p"], plain["k"], plain["a"]
     if type(records) is not tuple or type(parcels) is not tuple or type(box) is not bytes or type(args) is not dict:
@@ -63,6 +63,8 @@ def decode_message(frame: bytes) -> Message:
         if pair[0] in found or len(pair[1]) > MAX_TEXT_BYTES + _PARCEL_OVERHEAD:
             raise GnusError("MALFORMED", "a repeated or oversized parcel")
         found[pair[0]] = pair[1]
+    if list(found) != sorted(found):
+        raise GnusError("NON_CANONICAL", "parcels are sorted by commitment")
     if any(type(k) is not str for k in args):
         raise GnusError("MALFORMED", "argument names are text")
     return Message(records, found, box, args)

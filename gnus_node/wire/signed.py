@@ -69,7 +69,7 @@ def seal(header: Header, body: B, sign: Callable[[bytes], bytes], *, cosign: Seq
     raw = cbor.encode(parts)
     if len(raw) > MAX_RECORD_BYTES:
         raise GnusError("TOO_LARGE", f"a {header.kind} of {len(raw)} bytes")
-    return Signed(header, body, raw, record_id(head, content), tuple(sorted(key for key, _ in cosign)))
+    return Signed(header, body, raw, record_id(head, content), tuple(sorted(key for key, _ in cosign)), signature)
 
 
 def signing_bytes(header: Header, body: Body) -> bytes:
@@ -104,7 +104,7 @@ def open_record(raw: bytes) -> Signed[Any]:
     for key, sig in cosigned:
         if not verify(key, sig, message):
             raise GnusError("BAD_SIGNATURE", f"a co-signature of a {header.kind} does not verify")
-    return Signed(header, body, raw, record_id(head, content), tuple(key for key, _ in cosigned))
+    return Signed(header, body, raw, record_id(head, content), tuple(key for key, _ in cosigned), signature)
 
 
 def peek(raw: bytes) -> tuple[Header, bytes]:
