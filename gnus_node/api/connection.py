@@ -3,7 +3,7 @@
 Hypercorn sends in a shielded scope without a deadline, so a client that does not read would hold its connection, and a shutdown, for
 ever; it speaks HTTP/2 to whoever asks in clear text; and an exception in one connection would end the listener's nursery. Here a send
 has a deadline and can be cancelled, after either of which the connection is cut (a part of the data may be out); only HTTP/1.1 is
-spoken; a fault ends its own connection. Written against hypercorn 0.18.0 (pinned); tests/api/test_api_connection.py fails if it moves.
+spoken; a fault ends its own connection. Written against hypercorn 0.18.0 (pinned); tests/api/test_api_pure.py fails if it moves.
 
 A client that pipelines a second request is not seen leaving until the first has ended: bounded by the request's own limits.
 """
@@ -94,22 +94,17 @@ class _Http1(H11Protocol):
 class Connection(TCPServer):
     """One client. ``stream`` is a ``trio.SocketStream`` of either door."""
 
-    def __init__(
-        self, app: AppWrapper, config: Config, context: WorkerContext, stream: trio.SocketStream, settings: ApiSettings, log: Log
-    ) -> None:
+    def __init__(self, app: AppWrapper, config: Config, context: WorkerContext, stream: trio.SocketStream, settings: ApiSettings) -> None:
         super().__init__(app, config, context, ConnectionState({}), stream)  # type: ignore[arg-type]
         self._socket = stream.socket
         self._send_deadline_s = settings.send_deadline_s
-        self._log = log
 
     async def run(self) -> None:
-        """Serve the client until either side ends it. Raises nothing but cancellation."""
+        """Serve the client until either side ends it. What it raises is a fault; the server bounds it to this connection."""
         try:
             await self._serve()
         except OSError:
             pass  # the client is gone
-        except Exception as error:  # noqa: BLE001 - the boundary that keeps one client's fault from the listener and every other client
-            self._log.error("http.connection", error=type(error).__name__)
         finally:
             self._socket.close()
 

@@ -175,7 +175,7 @@ class Door:
 
     async def _answer(self, scope: Scope, exchange: Exchange) -> None:
         try:
-            self._check_host(exchange)
+            self._check_headers(exchange)
             await self._app(scope, _nothing_to_receive, exchange.send)
         except GnusError as error:
             await self.fail(scope, exchange, error)
@@ -192,7 +192,10 @@ class Door:
         response = json_response(value, status_of(error), error_headers(error, idempotent=exchange.idempotent))
         await response(scope, _nothing_to_receive, exchange.send)
 
-    def _check_host(self, exchange: Exchange) -> None:
+    def _check_headers(self, exchange: Exchange) -> None:
+        """The bound on headers (h11's own is for incomplete ones only), and the name the client thinks it talks to."""
+        if sum(len(name) + len(value) for name, value in exchange.headers.raw) > self._settings.max_header_bytes:
+            raise ApiError("TOO_LARGE", "the headers are over their bound", status=431, headers={"connection": "close"})
         host = exchange.headers.get("host")
         if self._hosts is None or host is None:
             return

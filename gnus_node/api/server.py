@@ -74,14 +74,21 @@ class _Server:
                 self._drain.begin(trio.current_time() + self._settings.grace_s)
 
     async def _connection(self, stream: trio.SocketStream) -> None:
-        """One client, shielded from the server's own cancellation until the drain's deadline."""
+        """One client and the boundary around it: a fault of one connection ends that connection."""
+        try:
+            await self._shielded(stream)
+        except Exception as error:  # noqa: BLE001 - keeps one client's fault from the listener and every other client
+            self._log.error("http.connection", error=type(error).__name__)
+
+    async def _shielded(self, stream: trio.SocketStream) -> None:
+        """Serve, shielded from the server's own cancellation until the drain's deadline."""
         with trio.CancelScope(shield=True) as scope:
             if self._drain.deadline is not None:
                 scope.deadline = self._drain.deadline
             self._drain.scopes.add(scope)
             try:
                 if await self._admitted(stream):
-                    await Connection(self._app, self._config, self._context, stream, self._settings, self._log).run()
+                    await Connection(self._app, self._config, self._context, stream, self._settings).run()
             finally:
                 self._drain.scopes.discard(scope)
                 stream.socket.close()

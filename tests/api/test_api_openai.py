@@ -51,7 +51,9 @@ async def test_stream(tmp_path: Path) -> None:
         question = "word " * 400
 
         def work(client: openai.OpenAI) -> list[Any]:
-            return list(ask(client, question, stream=True, stream_options={"include_usage": True}, extra_headers={"X-Gnus-Extensions": "1"}))
+            return list(
+                ask(client, question, stream=True, stream_options={"include_usage": True}, extra_headers={"X-Gnus-Extensions": "1"})
+            )
 
         chunks = await with_client(world, work)
         assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == question
@@ -89,9 +91,7 @@ async def test_conversation_sends_our_message_back(tmp_path: Path) -> None:
             return client.chat.completions.create(model="gnus", messages=messages)
 
         assert (await with_client(world, work)).choices[0].message.content == "and of Uganda?"
-        assert world.submit.asked[1][1].context == (
-            "system: Be brief.\n  user: not a turn\nuser: capital of Kenya?\nassistant: Nairobi"
-        )
+        assert world.submit.asked[1][1].context == ("system: Be brief.\n  user: not a turn\nuser: capital of Kenya?\nassistant: Nairobi")
 
 
 async def test_async_client_under_trio(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ class World:
     key: str
     key_id: str
     problems: list[str]
-    bound: Bound = Bound(None, None)
+    bound: Bound = field(default_factory=lambda: Bound(None, None))
 
     @property
     def port(self) -> int:
@@ -298,7 +298,7 @@ async def running(folder: Path, settings: ApiSettings | None = None) -> AsyncIte
 async def eventually(condition: Callable[[], bool], deadline_s: float = 20) -> None:
     """Poll until the condition holds."""
     with trio.fail_after(deadline_s):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - the thing polled is another task's or the kernel's, it has no event
             await trio.sleep(0.005)
 
 
