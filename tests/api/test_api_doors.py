@@ -385,3 +385,17 @@ async def test_the_page_names_every_route(tmp_path: Path) -> None:
 
     assert paths(build_local_app(world.deps).routes) == documented
     assert paths(build_app(world.deps).routes) == {p for p in documented if not p.startswith("/admin")}
+
+
+async def test_the_local_door_asks_the_kernel_who_calls(tmp_path: Path) -> None:
+    """The mode keeps others out; the peer's user is checked too, for a socket that somebody opened up."""
+    world = build_world(tmp_path)
+    for uids, served in ((frozenset({os.geteuid()}), True), (frozenset({os.geteuid() + 1}), False)):
+        path = tmp_path / f"{served}.sock"
+        door = server._Server(build_local_app(world.deps), world.deps, uids=uids)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(door.run, open_unix(path))
+            async with await trio.open_unix_socket(str(path)) as stream:
+                await stream.send_all(b"GET /admin/status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+                assert (await read_all(stream)).startswith(b"HTTP/1.1 200") is served
+            nursery.cancel_scope.cancel()
