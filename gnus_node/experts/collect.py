@@ -15,7 +15,6 @@ import trio
 
 from gnus_node.experts.backend import (
     BackendInfo,
-    Done,
     Draft,
     ExpertBackend,
     FinishReason,

@@ -15,9 +15,9 @@ from gnus_node.experts.symbolic.numbers import SMALL_ORDINALS, cardinals, sign, 
 from gnus_node.experts.symbolic.tokens import Kind, Token
 
 FIRST_YEAR = 1583
-_MONTHS = "january february march april may june july august september october november december".split()
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december")
 MONTHS = {name: i + 1 for i, name in enumerate(_MONTHS)} | {name[:3]: i + 1 for i, name in enumerate(_MONTHS)} | {"sept": 9}
-_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MAX_SHIFT = 4_000_000
 """Most days, weeks, months or years a date is moved by."""
 

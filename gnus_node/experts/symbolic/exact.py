@@ -153,10 +153,8 @@ def written(value: Fraction) -> str:
     if found is not None and found <= MAX_PLACES:
         return _decimal(value, found)
     whole = abs(value.numerator) // value.denominator
-    if whole:
-        digits = max(0, SIGNIFICANT - len(str(whole)))
-    else:
-        digits = SIGNIFICANT + (len(str(value.denominator // abs(value.numerator))) - 1)
+    zeros = 0 if whole else len(str(value.denominator // abs(value.numerator))) - 1
+    digits = max(0, SIGNIFICANT - len(str(whole))) if whole else SIGNIFICANT + zeros
     text = _decimal(value, digits)
     return "≈ " + (text.rstrip("0").rstrip(".") if "." in text else text)
 

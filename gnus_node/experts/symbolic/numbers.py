@@ -13,16 +13,20 @@ from gnus_node.experts.symbolic.tokens import Kind, Token
 
 Reading = tuple[Fraction, int]
 
-UNITS = {w: i for i, w in enumerate("zero one two three four five six seven eight nine".split())} | {"nought": 0, "naught": 0}
-TEENS = {w: i + 10 for i, w in enumerate("ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split())}
-TENS = {w: (i + 2) * 10 for i, w in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split())} | {"fourty": 40}
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+UNITS = {w: i for i, w in enumerate(_words("zero one two three four five six seven eight nine"))} | {"nought": 0, "naught": 0}
+TEENS = {w: i + 10 for i, w in enumerate(_words("ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"))}
+TENS = {w: (i + 2) * 10 for i, w in enumerate(_words("twenty thirty forty fifty sixty seventy eighty ninety"))} | {"fourty": 40}
 SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_PLURAL_SCALES = {"thousands", "millions", "billions", "trillions"}
 SMALL_ORDINALS = {
     w: i + 1
     for i, w in enumerate(
-        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth"
-        " seventeenth eighteenth nineteenth twentieth".split()
+        _words("first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth")
+        + _words("fifteenth sixteenth seventeenth eighteenth nineteenth twentieth")
     )
 }
 _PARTS = {w: n for w, n in SMALL_ORDINALS.items() if n > 2} | {

@@ -1,8 +1,8 @@
 """Units: exact factors to a base unit, and every spelling that is read. Data, and how a name becomes a unit.
 
 Calendar units (month, year) are a dimension of their own: a month has no fixed number of days. Names that mean different things in
-different places and are dangerous to guess (``ton``, ``nm``) are absent; US gallons and their like are taken and said (``note``). Symbols are
-case-sensitive (``Mb`` is a megabit, ``MB`` a megabyte); decimal prefixes are powers of ten, ``KiB`` and its like powers of two.
+different places and are dangerous to guess (``ton``, ``nm``) are absent; US gallons and their like are taken, and said (``note``).
+Symbols are case-sensitive (``Mb`` is a megabit, ``MB`` a megabyte); decimal prefixes are powers of ten, ``KiB`` and its like of two.
 Factors: international yard and pound (1959), US survey units not used, NIST SP 811.
 """
 
@@ -133,7 +133,7 @@ _DEGREES = (
     ),
     (Unit("kelvin", "kelvins", "temperature", Fraction(1)), "kelvin kelvins K"),
 )
-_CASED = frozenset("B kb Kb Mb Gb Tb kB KB MB GB TB PB mL cL dL L C F K".split())
+_CASED = frozenset({"B", "kb", "Kb", "Mb", "Gb", "Tb", "kB", "KB", "MB", "GB", "TB", "PB", "mL", "cL", "dL", "L", "C", "F", "K"})
 """Symbols read only in exactly this case."""
 
 
