@@ -1,0 +1,89 @@
+"""The extractive expert: reads the passages and tool outputs it is given and answers with a literal span of one (18.1.3.2).
+
+It is uncalibrated: confidence 0 and no calibration, so it counts through its evidence and not as a vote (DECISIONS, Flow). It proposes no
+tools. A passage is only ever quoted, whatever it says.
+"""
+
+from __future__ import annotations
+
+from gnus_node.experts.backend import BackendInfo, Draft, GenRequest, Passage, RuleBackend, Span, ToolCall, abstain
+from gnus_node.experts.extractive.question import analyse
+from gnus_node.experts.extractive.select import Candidate, choose
+from gnus_node.experts.file_lookup import named_files
+from gnus_node.records.enums import AnswerType, BackendKind, Domain, ExpertRole
+from gnus_node.wire.jsontext import canonical
+
+MAX_SUPPORT = 16
+MAX_EXCERPT = 400
+
+
+def extractive_info(backend_id: str = "extractive") -> BackendInfo:
+    """Who the extractive expert is."""
+    return BackendInfo(
+        backend_id,
+        BackendKind.EXTRACTIVE,
+        model_id="rules-extractive",
+        engine="gnus-extractive",
+        engine_version="1",
+        model_license="MIT",
+        domains=(Domain.GENERAL,),
+        roles=(ExpertRole.PRIMARY_DRAFT, ExpertRole.GROUNDING),
+        supports=frozenset({"cancel", "deterministic"}),
+    )
+
+
+class ExtractiveBackend(RuleBackend):
+    """Answers with spans. With ``corpora`` it reads only passages of those, and tool outputs."""
+
+    def __init__(self, info: BackendInfo | None = None, *, corpora: frozenset[str] = frozenset()) -> None:
+        super().__init__(info or extractive_info())
+        self._corpora = corpora
+
+    def decide(self, req: GenRequest) -> tuple[tuple[ToolCall, ...], Draft]:
+        """A span with its evidence, or an abstention ``NO_EVIDENCE``."""
+        if req.json_schema is not None:
+            return (), abstain("UNSUPPORTED")
+        passages = tuple(p for p in req.passages if not self._corpora or p.corpus in self._corpora)
+        draft = answer(req.question, req.tool_outputs + passages, read=len(req.tool_outputs))
+        if draft.abstained is None and req.answer_type is AnswerType.JSON:
+            draft = Draft(canonical(draft.answer), AnswerType.JSON, 0, None, draft.evidence_ids, draft.spans, draft.claims, draft.rivals)
+        return (), draft
+
+
+def answer(text: str, passages: tuple[Passage, ...], *, read: int = 0) -> Draft:
+    """The draft for a question; the first ``read`` passages are files or pages that were read for it. Pure."""
+    question = analyse(text)
+    if read:
+        bare = text
+        for name in named_files(text):
+            bare = bare.replace(name, " ")
+        question = analyse(bare)
+        if not question.concepts and (excerpt := _excerpt(passages[0])) is not None:
+            return _draft(excerpt, (), ())
+        choice = choose(question, passages[:read]) or choose(question, passages)
+    else:
+        choice = choose(question, passages)
+    if choice is None:
+        return abstain("NO_EVIDENCE")
+    return _draft(choice.best, choice.support, choice.rivals)
+
+
+def _excerpt(passage: Passage) -> Candidate | None:
+    """The beginning of what was read, up to the end of a line or word: the question asks what it says."""
+    text = passage.text
+    start = len(text) - len(text.lstrip())
+    end = len(text.rstrip())
+    if end - start > MAX_EXCERPT:
+        cut = max(text.rfind("\n", start, start + MAX_EXCERPT), text.rfind(" ", start, start + MAX_EXCERPT))
+        end = cut if cut > start else start + MAX_EXCERPT
+    return Candidate(passage, start, end, 0.0, "", True) if end > start else None
+
+
+def _draft(best: Candidate, support: tuple[Candidate, ...], rivals: tuple[Candidate, ...]) -> Draft:
+    spans = tuple(_span(c) for c in (best, *support)[:MAX_SUPPORT])
+    ids = tuple(dict.fromkeys(s.evidence_id for s in spans))
+    return Draft(best.text, evidence_ids=ids, spans=spans, claims=(best.text,), rivals=tuple(_span(c) for c in rivals[:MAX_SUPPORT]))
+
+
+def _span(candidate: Candidate) -> Span:
+    return Span(candidate.passage.evidence_id, candidate.start, candidate.end)

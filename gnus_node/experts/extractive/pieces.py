@@ -1,0 +1,98 @@
+"""Passages cut into pieces that can answer: fields (a path of labels and a value) and sentences, each with its exact place. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gnus_node.experts.backend import Passage
+from gnus_node.experts.extractive.words import stems
+
+MAX_TEXT = 20_000
+MAX_PIECES = 400
+MAX_FIELD = 600
+_PATH = re.compile(r"\s+(?:>|»|::|›|\|)\s+")
+_LABEL = re.compile(r"(?:^|(?<=[;\n]))[ \t]*(?:[-*•]\s+)?\**`?([^\W_][\w &/()',.%-]{0,60}?)`?\**[ \t]*(?::|=(?!=))\**[ \t]+(?=\S)", re.M)
+_ROW = re.compile(r"^\|[ \t]*([^|\n]{1,60}?)[ \t]*\|[ \t]*([^|\n]{1,400}?)[ \t]*\|", re.M)
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+(?=[\"'“‘(\[]?[A-Z0-9])|\n\s*\n|\n(?=\s*(?:[-*•#|>]|\d+\.)\s*)")
+_ABBREVIATED = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|est|Mr|Mrs|Ms|Dr|St|No|Fig|Inc|Ltd|Jr|Sr)|\b[A-Z])\.$")
+_MARKUP = re.compile(r"^(?:\s|[-*•#>]|\d+\.\s)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of one passage that may hold an answer: characters ``start:end`` of its text."""
+
+    passage: Passage
+    path: tuple[str, ...]
+    """Title segments, then the label if it has its own."""
+    start: int
+    end: int
+    field: bool
+    before: int = 0
+    """Where the sentence before starts; equals ``start`` where there is none."""
+
+    @property
+    def text(self) -> str:
+        """The value, or the sentence."""
+        return self.passage.text[self.start : self.end]
+
+
+def path_of(title: str) -> tuple[str, ...]:
+    """The segments of a title."""
+    return tuple(s for s in (p.strip(" #`*") for p in _PATH.split(title)) if s)
+
+
+def pieces(passage: Passage) -> list[Piece]:
+    """Every piece of a passage, fields first, bounded by ``MAX_PIECES``."""
+    path = path_of(passage.title)
+    found: list[Piece] = []
+    for piece in (*_fields(passage, path), *_sentences(passage, path)):
+        if len(found) >= MAX_PIECES:
+            break
+        found.append(piece)
+    return found
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def _fields(passage: Passage, path: tuple[str, ...]) -> Iterator[Piece]:
+    text = passage.text[:MAX_TEXT]
+    labels = list(_LABEL.finditer(text))
+    if len(path) > 1 and len(text) <= MAX_FIELD:
+        start, end = _trimmed(text, 0, len(text))
+        if labels and labels[0].start() <= start and stems(labels[0][1]) <= stems(" ".join(path)):
+            start = labels[0].end()  # the value repeats its label
+        if start < end:
+            yield Piece(passage, path, start, end, True, start)
+    for at, label in enumerate(labels):
+        stop = labels[at + 1].start() if at + 1 < len(labels) else len(text)
+        line = text.find("\n", label.end())
+        stop = min(stop, line if line >= 0 else len(text), label.end() + MAX_FIELD)
+        start, end = _trimmed(text, label.end(), stop)
+        if start < end and len(label[1].split()) <= 6:
+            yield Piece(passage, (*path, label[1]), start, end, True, start)
+    for row in _ROW.finditer(text):
+        if row[2].strip("-: "):
+            yield Piece(passage, (*path, row[1].strip("`* ")), row.start(2), row.end(2), True, row.start(2))
+
+
+def _sentences(passage: Passage, path: tuple[str, ...]) -> Iterator[Piece]:
+    text = passage.text[:MAX_TEXT]
+    cuts = [m for m in _SENTENCE_END.finditer(text) if "\n" in m[0] or not _ABBREVIATED.search(text[: m.start()][-12:])]
+    starts = [0, *(m.end() for m in cuts)]
+    ends = [*(m.start() for m in cuts), len(text)]
+    before = 0
+    for start, end in zip(starts, ends, strict=True):
+        lead = _MARKUP.match(text, start)
+        first, last = _trimmed(text, lead.end() if lead and lead.end() < end else start, end)
+        if last > first:
+            yield Piece(passage, path, first, last, False, before)
+            before = first

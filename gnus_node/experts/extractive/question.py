@@ -1,0 +1,150 @@
+"""What a question asks: its kind, the concepts an answer's place must cover, the unit it wants. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from gnus_node.experts.extractive.words import SOFT_STEMS, STOP_STEMS, SYNONYMS, Word, fold, words
+from gnus_node.experts.symbolic.tokens import tokenize
+from gnus_node.experts.symbolic.unit_table import Unit
+from gnus_node.experts.symbolic.units import read_unit
+
+MAX_QUESTION = 2000
+MAX_CONCEPTS = 24
+
+
+class Ask(Enum):
+    """Kinds of questions, by what an answer must look like."""
+
+    NUMBER = "number"
+    TIME = "time"
+    WHO = "who"
+    WHERE = "where"
+    HOW = "how"
+    WHAT = "what"
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """One thing the place of an answer must mention: a stem, or one of the phrases that say the same."""
+
+    stem: str
+    phrases: tuple[frozenset[str], ...] = ()
+    name: bool = False
+    """A proper name or a number: never negotiable."""
+
+    def covered(self, stems: frozenset[str]) -> bool:
+        """Whether a set of stems mentions it."""
+        return self.stem in stems or any(phrase <= stems for phrase in self.phrases)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, analysed."""
+
+    ask: Ask
+    concepts: tuple[Concept, ...]
+    stems: frozenset[str]
+    """All content stems, soft ones and the stems of synonyms included: what a label may be made of."""
+    own: frozenset[str]
+    """The stems that stand in the question itself."""
+    unit: Unit | None
+    defines: bool
+    """It names one thing and asks what that is."""
+
+    @property
+    def names(self) -> tuple[Concept, ...]:
+        """The concepts that are names or numbers."""
+        return tuple(c for c in self.concepts if c.name)
+
+    @property
+    def predicates(self) -> tuple[Concept, ...]:
+        """The concepts that are not."""
+        return tuple(c for c in self.concepts if not c.name)
+
+
+_ASKS: tuple[tuple[re.Pattern[str], Ask], ...] = tuple(
+    (re.compile(pattern), ask)
+    for pattern, ask in (
+        (r"\bhow (many|much|long|tall|high|old|far|large|big|deep|wide|heavy|fast|often|small)\b", Ask.NUMBER),
+        (r"\b(what|which) (number|percentage|percent|share|amount|fraction)\b", Ask.NUMBER),
+        (r"\b(when|(what|which) (year|date|day|month|century))\b", Ask.TIME),
+        (r"\b(who|whom|whose)\b", Ask.WHO),
+        (r"\bwhere\b", Ask.WHERE),
+        (r"^\W*(how|why)\b", Ask.HOW),
+    )
+)
+_MEASURES = {"large": "area", "big": "area", "small": "area", "tall": "height", "high": "height", "deep": "depth", "wide": "width"}
+_MEASURES |= {"old": "age", "heavy": "weight", "fast": "speed", "far": "distance", "long": "length"}
+_KIND_WORDS = frozenset(_MEASURES) | {"how", "many", "much", "often", "year", "date"}
+_DEFINE = re.compile(
+    r"^\W*(?:what|who)(?:'s| is| are| was| were) (?:an? |the )?([^,;]+?)\W*$|^\W*what does (?:an? |the )?(.+?) mean\W*$", re.I
+)
+_PREPOSITION = re.compile(r"\b(of|in|for|by|at|on|from|to|with|between|during|under|that|which|used|called|when|if)\b", re.I)
+_TAIL_UNIT = re.compile(r"\b(?:in|measured in|expressed in) ([A-Za-z0-9²³°/ ]{1,40}?)\s*[?.!]*\s*$")
+_COUNT_UNIT = re.compile(r"\bhow many ([A-Za-z²³ ]{1,40})", re.I)
+
+
+def _unit(text: str) -> tuple[Unit | None, tuple[int, int]]:
+    """The unit an answer is wanted in, and where it is named."""
+    if tail := _TAIL_UNIT.search(text):
+        tokens = tokenize(tail[1])
+        if tokens and (found := [u for u, end in read_unit(tokens, 0) if end == len(tokens)]):
+            return found[0], tail.span()
+    if count := _COUNT_UNIT.search(text):
+        tokens = tokenize(count[1])
+        named = sorted(read_unit(tokens or (), 0), key=lambda pair: pair[1])
+        if tokens and named:
+            unit, end = named[-1]
+            width = sum(len(t.raw) + 1 for t in tokens[:end])
+            return unit, (count.start(1), min(count.start(1) + width, count.end(1)))
+    return None, (0, 0)
+
+
+def analyse(text: str) -> Question:
+    """Analyse a question. Total: any text gives a Question, an empty one without concepts."""
+    text = text[:MAX_QUESTION]
+    folded = fold(text)
+    ask = next((kind for pattern, kind in _ASKS if pattern.search(folded)), Ask.WHAT)
+    unit, (unit_start, unit_end) = _unit(text)
+    found = [w for w in words(text) if not (unit_start <= w.start and w.end <= unit_end)]
+    concepts: dict[str, Concept] = {}
+    own = frozenset(w.stem for w in found)
+    for at, word in enumerate(found):
+        if word.stem in STOP_STEMS or word.stem in SOFT_STEMS:
+            continue
+        if ask in (Ask.NUMBER, Ask.TIME) and fold(word.raw) in _KIND_WORDS and at <= 3:
+            measure = _MEASURES.get(fold(word.raw)) if at <= 2 else None
+            if measure is None or unit is not None:
+                continue
+            concepts[measure] = Concept(measure, _phrases(measure, own | {measure}))
+            continue
+        name = word.raw[0].isdigit() or (word.capital and at > 0 and not _heading(found))
+        if len(concepts) < MAX_CONCEPTS:
+            concepts.setdefault(word.stem, Concept(word.stem, _phrases(word.stem, own), name))
+    every = own.union(*(phrase for c in concepts.values() for phrase in c.phrases)) - STOP_STEMS
+    return Question(ask, tuple(concepts.values()), every, own - STOP_STEMS, unit, _defines(text, len(concepts)))
+
+
+def _heading(found: list[Word]) -> bool:
+    """Everything is capitalised, so capitals say nothing."""
+    return len(found) > 2 and all(w.capital or w.stem in STOP_STEMS for w in found)
+
+
+def _phrases(stem: str, own: frozenset[str]) -> tuple[frozenset[str], ...]:
+    """What says the same as the phrase this stem belongs to, where the question holds that whole phrase."""
+    found: dict[frozenset[str], None] = {}
+    for group in SYNONYMS:
+        if any(stem in phrase and phrase <= own for phrase in group):
+            found.update((phrase, None) for phrase in group if stem not in phrase)
+    return tuple(found)
+
+
+def _defines(text: str, concepts: int) -> bool:
+    match = _DEFINE.match(text)
+    if match is None:
+        return False
+    thing = match[1] or match[2]
+    return 0 < concepts <= 4 and not _PREPOSITION.search(thing)

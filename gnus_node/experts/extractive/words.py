@@ -1,0 +1,122 @@
+"""Words as the extractive expert compares them: folded, lightly stemmed, with their places in the text. Pure data and functions."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?", re.UNICODE)
+_LETTERS = str.maketrans({"ø": "o", "ł": "l", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ß": "ss", "ı": "i", "’": "'"})
+_SHORT = {"st": "saint", "ste": "saint", "mt": "mount", "&": "and"}
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+STOP = _set(
+    "the a an of in on at to for from by with and or is are was were be been being do does did done has have had having it its this that"
+    " these those there here which what whats who whom whose when where why how me my you your i we our us they their them he she his her"
+    " as than then if so please tell give show find can could would will should may might must shall let any some about into onto per s"
+)
+"""Words without content of their own."""
+SOFT = _set(
+    "total official officially current currently presently name names named called known number amount value overall main major country"
+    " nation according document documents documentation file text passage say says said state states stated mention mentions mentioned"
+    " contain contains content contents read exact exactly approximately approximate many much kind type sort today now gain gained become"
+    " became happen happened take took taken place occur occurred hold held list describe explain mean means word words write written"
+    " located situated found lie lies question answer come comes get gets got go goes use uses used using call calls full"
+)
+"""Words that help to choose but whose absence decides nothing."""
+
+
+def fold(text: str) -> str:
+    """Case-folded, without diacritics."""
+    plain = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS))
+    return "".join(c for c in plain if not unicodedata.combining(c))
+
+
+@lru_cache(maxsize=8192)
+def stem(word: str) -> str:
+    """A light stem of a folded word: plurals, possessives, -ed, -ing, final e. The same on both sides is all that counts."""
+    word = word.removesuffix("'s").replace("'", "")
+    word = _SHORT.get(word, word)
+    if len(word) > 4 and word.endswith("ies"):
+        word = word[:-3] + "y"
+    elif len(word) > 4 and word.endswith(("sses", "shes", "ches", "xes")):
+        word = word[:-2]
+    elif len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        if len(word) > len(ending) + 3 and word.endswith(ending):
+            word = word.removesuffix(ending)
+            if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
+                word = word[:-1]
+            break
+    return word[:-1] if len(word) > 4 and word.endswith("e") else word
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a text: its stem, as it stood, and where."""
+
+    stem: str
+    raw: str
+    start: int
+    end: int
+
+    @property
+    def capital(self) -> bool:
+        """Whether it starts with a capital letter."""
+        return self.raw[:1].isupper()
+
+
+def words(text: str) -> list[Word]:
+    """Every word of a text, in order. A number with separators (``1,234.5``) counts as its parts."""
+    return [Word(stem(fold(m[0])), m[0], m.start(), m.end()) for m in _WORD.finditer(text)]
+
+
+STOP_STEMS = frozenset(stem(w) for w in STOP) | STOP
+SOFT_STEMS = frozenset(stem(w) for w in SOFT)
+
+
+def stems(text: str) -> frozenset[str]:
+    """The content stems of a text: all but stop words."""
+    return frozenset(w.stem for w in words(text) if w.stem not in STOP_STEMS)
+
+
+def _groups(text: str) -> tuple[tuple[frozenset[str], ...], ...]:
+    lines = [line.split("|") for line in text.strip().splitlines()]
+    return tuple(tuple(stems(phrase) for phrase in line) for line in lines)
+
+
+SYNONYMS = _groups("""
+top-level domain|tld|cctld|internet country code|country code domain
+inhabitants|population|residents|people living
+surface|surface area|area
+currency|money
+president|chief of state|head of state
+king|chief of state|head of state
+queen|chief of state|head of state
+monarch|chief of state|head of state
+prime minister|head of government
+highest point|highest mountain|highest peak|highest elevation
+lowest point|lowest elevation
+neighbours|neighbors|border countries|bordering countries
+borders|border countries
+coast length|coastline
+form of government|government type
+spoken|language
+faith|religion
+gdp|gross domestic product
+unemployed|unemployment
+size|area
+license|licence
+author|written by
+default|defaults
+maximum|max|at most|limit
+minimum|min|at least
+""")
+"""Phrases that name the same thing, one group a line, as sets of stems."""
