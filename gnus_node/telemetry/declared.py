@@ -16,7 +16,7 @@ from gnus_node.records.enums import AttestationPhase, BackendKind, Outcome, Trus
 from gnus_node.records.errors import CODES
 
 MAX_SERIES = 256
-"""Most label combinations of one metric; what comes later counts under ``OTHER``."""
+"""Most label combinations of one metric; later ones count under ``OTHER`` in every open label (closed sets keep their bound)."""
 MAX_LABEL_CHARS = 64
 OTHER = "other"
 """Stands for a label value outside its declared set, out of form, or beyond ``MAX_SERIES``."""
