@@ -58,7 +58,8 @@ class Faults:
     ``cut(source, target)``: the link is down in that direction. A new call over it fails ``UNREACHABLE``, one under way as soon as a frame
     would cross.
     ``lose(source, target, number)``: this frame is swallowed, and with it, as in any ordered stream, all later ones of its direction in
-    that call: the caller hears nothing until its ``DEADLINE``. ``number`` counts the bus's frames from 1.
+    that call: the caller hears nothing until its ``DEADLINE``. ``number`` counts the frames of this direction of the link, from 1,
+    so that what other pairs do meanwhile changes nothing.
     """
 
     cut: Callable[[bytes, bytes], bool] = _never
@@ -303,10 +304,13 @@ class MemoryTransport:
                 raise GnusError("UNKNOWN_SERVICE", link=call.service)
             if served.running >= served.limit:
                 raise GnusError("BUSY", "all slots of the service are taken", link=call.service)
+            incoming = _Incoming(call)
+            if incoming.budget_ms < 1:
+                raise GnusError("DEADLINE", "the call's time was over when it arrived", link=call.service)
             served.running += 1
             call.scope.deadline = call.handler_deadline
             try:
-                await served.handler(_Incoming(call))
+                await served.handler(incoming)
             finally:
                 served.running -= 1
         if call.scope.cancelled_caught:
@@ -320,8 +324,8 @@ class MemoryBus:
     def __init__(self, *, latency_ms: Callable[[bytes, bytes, int], float] = _no_latency, faults: Faults = Faults()) -> None:
         self._latency_ms = latency_ms
         self.faults = faults
-        self.frames = 0
         self._nodes: dict[bytes, MemoryTransport] = {}
+        self._frames: dict[tuple[bytes, bytes], int] = {}
 
     @asynccontextmanager
     async def attach(self, key: bytes, *, log: Log | None = None) -> AsyncIterator[MemoryTransport]:
@@ -359,10 +363,10 @@ class MemoryBus:
 
     def fate(self, source: bytes, target: bytes) -> _Fate:
         """What becomes of the next frame."""
-        self.frames += 1
+        number = self._frames[source, target] = self._frames.get((source, target), 0) + 1
         if self.faults.cut(source, target):
             return _Fate.CUT
-        return _Fate.LOST if self.faults.lose(source, target, self.frames) else _Fate.ARRIVES
+        return _Fate.LOST if self.faults.lose(source, target, number) else _Fate.ARRIVES
 
     def delay_s(self, source: bytes, target: bytes, size: int) -> float:
         """Seconds a frame is on its way."""
