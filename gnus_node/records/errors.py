@@ -61,6 +61,7 @@ CODES: dict[str, CodeRow] = {
     "REVOKED": _row("the signing key was revoked", "use the node's present key", http=403),
     "REPLAYED": _row("the record was already used", "make a fresh record", http=409),
     "DUPLICATE_KEY": _row("one key stands in two grants or roles", "use one key for each purpose", http=403),
+    "EQUIVOCATED": _row("one key signed two different records with one sequence number", "grant the node fresh keys", http=403),
     # trust
     "TRUST_STALE": _row("the trust head is too old for writes", "reach a node with a fresh head", http=503, retryable=True),
     "TIER_TOO_LOW": _row("the signer's effective tier is too low here", "use a node of a higher tier", http=403, whose=_POLICY),
