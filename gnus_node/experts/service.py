@@ -46,12 +46,11 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Hosted:
-    """One expert of this worker. ``corpora`` limits what it reads, empty for all."""
+    """One expert of this worker."""
 
     backend: ExpertBackend
     entry: Signed[records.ExpertEntry]
     manifest: Signed[records.CapabilityManifest]
-    corpora: frozenset[str] = frozenset()
     limiter: Limiter = field(default_factory=lambda: Limiter(4))
 
 
@@ -109,7 +108,7 @@ class ExpertService:
         mandate = admitted.authority.mandate.body
         vault = admitted.vault
         places: dict[str, _Place] = {}
-        grounded = _grounding(admitted, hosted, places)
+        grounded = _grounding(admitted, places)
         remembered = _memory(admitted, places)
         if grounded:
             remembered = [p for p in remembered if p.trusted]
@@ -193,15 +192,13 @@ class ExpertService:
         )
 
 
-def _grounding(admitted: Admitted, hosted: Hosted, places: dict[str, _Place]) -> list[Passage]:
-    """Passages of the dispatched grounding evidence that this expert may read."""
+def _grounding(admitted: Admitted, places: dict[str, _Place]) -> list[Passage]:
+    """Passages of the dispatched grounding evidence; which corpora an expert reads is its backend's setting."""
     passages = []
     for record in admitted.inputs:
         if not isinstance(record.body, GroundingEvidence):
             continue
         for item in record.body.items:
-            if hosted.corpora and item.corpus not in hosted.corpora:
-                continue
             plain = jsontext.read_free(admitted.vault.text(item.passage), limit=MAX_TEXT_BYTES)
             name = f"g{len(places)}"
             places[name] = _Place(EvidenceType.CITATION, record.id, item.item)

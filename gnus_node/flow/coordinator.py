@@ -73,7 +73,11 @@ async def carry(run: Run, request: Request | None) -> Ended:
     for _ in range(MAX_STEPS):
         if COORDINATOR[state].terminal:
             return Ended(state, error)
-        facts = {"request_id": run.mandate.body.request_id, "generation": run.mandate.body.generation, "turn": run.turn}
+        facts: dict[str, str | int] = {
+            "request_id": run.mandate.body.request_id,
+            "generation": run.mandate.body.generation,
+            "turn": run.turn,
+        }
         run.context.node.probe.point(f"router.{state}", **facts)
         if request is not None:
             await request.progress(Message(args={"state": str(state), "turn": run.turn}))

@@ -28,7 +28,7 @@ from gnus_node.net.directory import Peer
 from gnus_node.ports.store import Write
 from gnus_node.ports.submit import Answered, Ask, Caller, Status, StatusSink
 from gnus_node.records.authority import Policy
-from gnus_node.records.enums import EffectClass, EffectState, Outcome, RoleName
+from gnus_node.records.enums import AnswerType, EffectClass, EffectState, Outcome, RoleName
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.evidence import SynthesisResult
@@ -397,7 +397,7 @@ class Owner:
             synthesis=synthesis.id if synthesis else None,
             outcome=outcome,
             answer=empty,
-            answer_type=synthesis.body.answer_type if synthesis else "text",
+            answer_type=synthesis.body.answer_type if synthesis else AnswerType.TEXT,
             error=detail,
             effects=case.effects,
             agreement=synthesis.body.agreement if synthesis else 0,

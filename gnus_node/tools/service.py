@@ -65,7 +65,9 @@ class IntermediaryService:
                 attested = await self._one(admitted, gathered)
                 made.extend(attested.records)
                 texts.extend(attested.texts)
-        report = await self._report(admitted.authority.mandate.body.request_id, admitted.authority.mandate.body.generation, admitted.dispatch.id)
+        report = await self._report(
+            admitted.authority.mandate.body.request_id, admitted.authority.mandate.body.generation, admitted.dispatch.id
+        )
         wall_ms = (self._node.clock.monotonic() - started) * 1000
         attestation = attest_task(self._context, admitted, report.id, wall_ms)
         raws = tuple(r.raw for r in (*made, report, attestation))
@@ -85,9 +87,7 @@ class IntermediaryService:
 
     async def _report(self, request_id: str, generation: int, dispatch: bytes | None) -> Signed[EffectReport]:
         rows = await self._log.for_request(request_id)
-        body = EffectReport(
-            request_id=request_id, generation=generation, dispatch=dispatch, effects=tuple(_summary(row) for row in rows)
-        )
+        body = EffectReport(request_id=request_id, generation=generation, dispatch=dispatch, effects=tuple(_summary(row) for row in rows))
         return self._context.signer.sign(body, refs=[dispatch] if dispatch else [])
 
     # -- one proposal ---------------------------------------------------------------------------------------------------------
@@ -155,9 +155,7 @@ class IntermediaryService:
             deadline = trio.current_time() + adapter.profile.timeout_ms / 1000
             try:
                 with trio.fail_at(deadline):
-                    raw = await adapter.execute(
-                        call, given.input.scope, idempotency_key=claim.row.idempotency_key, deadline=deadline
-                    )
+                    raw = await adapter.execute(call, given.input.scope, idempotency_key=claim.row.idempotency_key, deadline=deadline)
             except trio.TooSlowError:
                 return await self._failed(admitted, given, claim, first, GnusError("DEADLINE", "the tool did not end in time"))
             except GnusError as error:
@@ -212,4 +210,3 @@ def _summary(row: EffectRow) -> EffectSummary:
         turn=row.turn,
         attestation=row.attestation or None,
     )
-

@@ -107,9 +107,7 @@ class Signing:
         first = self.first(admitted, given, Decision(True, "OK"))
         return self._result(admitted, given, first, known.clean, known.source_hash, str(known.clean.content_type))
 
-    def _result(
-        self, admitted: Admitted, given: Gathered, first: Attested, clean: Sanitised, source: bytes, content_type: str
-    ) -> Attested:
+    def _result(self, admitted: Admitted, given: Gathered, first: Attested, clean: Sanitised, source: bytes, content_type: str) -> Attested:
         report = clean.strip_report
         text = admitted.vault.commit(clean.plain_text)
         structured = admitted.vault.commit(jsontext.canonical(dict(clean.structured_fields)))

@@ -1,0 +1,175 @@
+"""Making a data directory: keys, a 1-of-1 charter, grants, a trust head, an API key (DESIGN.md sections 5 and 10)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from gnus_node.api.keys import KeyRing
+from gnus_node.config.model import NodeConfig
+from gnus_node.config.policies import load_template
+from gnus_node.evidence.bundle import export_charter, export_trust
+from gnus_node.host.clock import SystemClock
+from gnus_node.host.entropy import SystemEntropy
+from gnus_node.identity import FOLDER, Identity, make_identity, public_key, save_identity
+from gnus_node.net.signing import KeySigner
+from gnus_node.ports.host import Clock, Entropy
+from gnus_node.records.authority import RoleGrant, RoleKey, SwarmCharter, TenantGrant, TrustHead
+from gnus_node.records.enums import ColocationProfile, IndependenceUnit, KeyMode, RoleName, SignerRole, Tier
+from gnus_node.records.envelope import Signed
+from gnus_node.trust.state import log_digest
+from gnus_node.wire.digests import swarm_id
+from gnus_node.wire.signed import encode_part
+
+TENANT, PROJECT, PRINCIPAL = "local", "default", "operator"
+HEAD_MAX_AGE_MS = 10 * 60 * 1000
+GRANT_MS = 10 * 365 * 24 * 3600 * 1000
+CHARTER_FILE, TRUST_FILE, KEYS_FILE, SETTINGS_FILE = "charter.json", "trust.json", "api_keys.json", "node.toml"
+_GROWS = ("store", "keys")
+"""Folders of state that belong to the identity before; replaced together with it."""
+
+
+def found_swarm(identity: Identity, clock: Clock, *, name: str, operator: str, profile: ColocationProfile) -> tuple[bytes, list[bytes]]:
+    """A 1-of-1 swarm of one node: the charter's raw record, and the trust log's (grants, tenant, head)."""
+    now = clock.wall_ms()
+    charter = SwarmCharter(
+        name=name,
+        authority_keys=(public_key(identity.authority),),
+        threshold=1,
+        head_keys=(),
+        profile=profile,
+        independence_unit=IndependenceUnit.NODE,
+        created_at_ms=now,
+        head_max_age_ms=HEAD_MAX_AGE_MS,
+    )
+    swarm = swarm_id(encode_part(charter))
+    signer = KeySigner(identity.authority, SignerRole.AUTHORITY, swarm, lambda: 1, clock, 0)
+    signed = signer.sign(charter)
+    grant = RoleGrant(
+        node_id=identity.node_id,
+        operator=operator,
+        transport_key=public_key(identity.transport),
+        sealing_key=identity.sealing_public(),
+        roles=tuple(RoleKey(role=role, key=public_key(seed)) for role, seed in sorted(identity.roles.items())),
+        tier=Tier.A,
+        tenants=(TENANT,),
+        not_before_ms=now,
+        not_after_ms=now + GRANT_MS,
+        grant_epoch=1,
+    )
+    tenant = TenantGrant(
+        tenant=TENANT,
+        policy_keys=(public_key(identity.policy),),
+        approver_keys=(public_key(identity.approver),),
+        client_keys=(),
+        not_before_ms=now,
+        not_after_ms=now + GRANT_MS,
+        grant_epoch=1,
+    )
+    records: list[Signed[Any]] = [signer.sign(grant), signer.sign(tenant)]
+    head = issue_head(signer, [signed.id, *(r.id for r in records)], 1)
+    return signed.raw, [*(r.raw for r in records), head.raw]
+
+
+def issue_head(signer: KeySigner, log_ids: Sequence[bytes], epoch: int) -> Signed[TrustHead]:
+    """A fresh head over a trust log."""
+    return signer.sign(TrustHead(head_epoch=epoch, log_digest=log_digest(log_ids), log_size=len(set(log_ids))))
+
+
+def make_data_dir(
+    data_dir: Path,
+    entropy: Entropy,
+    clock: Clock,
+    *,
+    name: str = "local",
+    operator: str = "local",
+    profile: ColocationProfile = ColocationProfile.DEV,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Make keys, charter, grants, head and an API key in ``data_dir``; what was made. Raises ``ALREADY_RUNNING``, ``CONFIG``."""
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if force:
+        for folder in (FOLDER, *_GROWS):
+            shutil.rmtree(data_dir / folder, ignore_errors=True)
+        for file in (CHARTER_FILE, TRUST_FILE, KEYS_FILE):
+            (data_dir / file).unlink(missing_ok=True)
+    identity = make_identity(entropy, roles=tuple(RoleName), authority=True)
+    charter, trust = found_swarm(identity, clock, name=name, operator=operator, profile=profile)
+    save_identity(data_dir, identity)
+    (data_dir / CHARTER_FILE).write_text(export_charter(charter), encoding="utf-8")
+    (data_dir / TRUST_FILE).write_text(export_trust(trust), encoding="utf-8")
+    ring = KeyRing.load(data_dir / KEYS_FILE, clock)
+    key, row = ring.create(entropy, tenant=TENANT, project=PROJECT, principal=PRINCIPAL, mode=KeyMode.LIVE)
+    return {
+        "data_dir": str(data_dir),
+        "node_id": identity.node_id,
+        "charter": str(data_dir / CHARTER_FILE),
+        "tenant": TENANT,
+        "api_key": key,
+        "api_key_id": row.key_id,
+        "note": "the authority's key lies on this node; keep a copy of the charter, and of the identity folder offline",
+    }
+
+
+def initialise(data_dir: Path, *, name: str, template: str, force: bool) -> Mapping[str, Any]:
+    """``gnus-node init``: as ``make_data_dir``, with a settings file where there is none. Raises ``ALREADY_RUNNING``, ``CONFIG``."""
+    load_template(template)
+
+    async def make() -> dict[str, Any]:
+        return make_data_dir(data_dir, SystemEntropy(), SystemClock(), name=name, force=force)
+
+    made = trio.run(make)
+    settings = data_dir / SETTINGS_FILE
+    if not settings.exists():
+        settings.write_text(_settings_text(template), encoding="utf-8")
+    made["settings"] = str(settings)
+    return made
+
+
+def _settings_text(template: str) -> str:
+    """A settings file that answers calculations at once, and shows where documents and models go."""
+    return f"""# Settings of this node; every key is in docs/configuration.md. Relative paths start at this file's folder.
+[node]
+data_dir = "."
+
+[policy]
+template = "{template}"
+
+[experts.core]
+kind = "extractive"
+role = "semantic_core"
+
+[experts.calc]
+kind = "symbolic"
+role = "domain_expert"
+domains = ["math"]
+
+# Documents that answers may rest on:
+# [[corpora]]
+# name = "notes"
+# kind = "folder"
+# path = "/srv/notes"
+# uri_prefix = "doc://notes/"
+"""
+
+
+def make_api_key(data_dir: Path, *, tenant: str, project: str, principal: str, mode: str, scopes: Sequence[str]) -> Mapping[str, Any]:
+    """``gnus-node config key``: one API key, shown once, stored hashed. Raises ``CONFIG``."""
+
+    async def make() -> dict[str, Any]:
+        ring = KeyRing.load(data_dir / KEYS_FILE, SystemClock())
+        key, row = ring.create(
+            SystemEntropy(), tenant=tenant, project=project, principal=principal, mode=KeyMode(mode), scopes=tuple(scopes)
+        )
+        return {"api_key": key, "api_key_id": row.key_id, "tenant": tenant, "project": project, "principal": principal, "mode": mode}
+
+    return trio.run(make)
+
+
+def trust_path(config: NodeConfig) -> Path:
+    """Where a node keeps its trust log."""
+    return config.swarm.trust_head or config.node.data_dir / TRUST_FILE
