@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from gnus_node.experts.backend import BackendInfo
 from gnus_node.experts.collect import Limiter
@@ -11,6 +11,7 @@ from gnus_node.experts.registry import build_backend
 from gnus_node.experts.service import Hosted
 from gnus_node.net.context import RoleContext
 from gnus_node.records.enums import BackendKind, CapabilityScope, Domain, ExpertRole
+from gnus_node.records.envelope import Signed
 from gnus_node.records.expert import Availability, CapabilityManifest, ExpertEntry, RequiredCapability, SandboxRequirements
 from gnus_node.wire.digests import sha256
 
@@ -68,3 +69,50 @@ def _requirements(info: BackendInfo) -> SandboxRequirements:
     network = Availability.ENABLED if info.kind is BackendKind.OPENAI else Availability.DISABLED
     files = Availability.READONLY if info.kind is BackendKind.REPLAY else Availability.DISABLED
     return SandboxRequirements(network=network, filesystem=files, clock=Availability.COARSE, randomness=Availability.DISABLED)
+
+
+class Spec(Protocol):
+    """One configured expert, as the role host names it."""
+
+    @property
+    def expert_id(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def role(self) -> ExpertRole: ...
+
+    @property
+    def domains(self) -> tuple[Domain, ...]: ...
+
+    @property
+    def license(self) -> str: ...
+
+    @property
+    def backend(self) -> Mapping[str, Any]: ...
+
+
+async def host_all(context: RoleContext, specs: Sequence[Spec], offer: Callable[[Signed[Any]], None]) -> dict[str, Hosted]:
+    """Host every spec and offer its manifest and entry. Raises as ``host_expert``."""
+    hosted: dict[str, Hosted] = {}
+    for spec in specs:
+        one = await host_expert(
+            context,
+            expert_id=spec.expert_id,
+            version=spec.version,
+            role=spec.role,
+            domains=spec.domains,
+            license=spec.license,
+            backend=spec.backend,
+        )
+        offer(one.manifest)
+        offer(one.entry)
+        hosted[spec.expert_id] = one
+    return hosted
+
+
+async def close_all(hosted: Mapping[str, Hosted]) -> None:
+    """Close every backend."""
+    for one in hosted.values():
+        await one.backend.aclose()

@@ -18,6 +18,7 @@ from gnus_node.flow.table import COORDINATOR, Event, State, advance, deadline_ms
 from gnus_node.net.context import RoleContext
 from gnus_node.net.rpc import Request
 from gnus_node.records.errors import GnusError
+from gnus_node.telemetry.spans import Span, StageTimer
 from gnus_node.wire.message import Message
 
 MAX_STEPS = 128
@@ -39,7 +40,12 @@ async def route(context: RoleContext, request: Request) -> Message:
     """
     run = open_run(context, request)
     ended = await carry(run, request)
-    args: dict[str, object] = {"state": str(ended.state)}
+    spent = run.timer.durations(context.node.clock.monotonic())
+    args: dict[str, object] = {
+        "state": str(ended.state),
+        "stages": {str(span): round(ms * 1000) for span, ms in spent.stages.items() if span is not Span.COMPUTE},
+        "inference_us": round(spent.inference_ms * 1000),
+    }
     if ended.error is not None:
         args["error"] = ended.error.to_plain()
     return Message(run.bag.raws(), run.vault.all_parcels(), b"", args)
@@ -62,8 +68,8 @@ def open_run(context: RoleContext, request: Request) -> Run:
     vault = node.vaults.receive(mandate.request_id, request.message.key_box)
     vault.add(request.message.parcels)
     lease_ms = min(mandate.not_after_ms - node.clock.wall_ms(), mandate.ceilings.max_wall_ms, request.budget_ms)
-    deadline = node.clock.monotonic() + max(1, lease_ms) / 1000
-    return Run(context, allowed.mandate, allowed.policies, bag, vault, deadline)
+    now = node.clock.monotonic()
+    return Run(context, allowed.mandate, allowed.policies, bag, vault, now + max(1, lease_ms) / 1000, timer=StageTimer(now))
 
 
 async def carry(run: Run, request: Request | None) -> Ended:

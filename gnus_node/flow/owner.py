@@ -462,6 +462,12 @@ class Owner:
         """The terminal of a request of the caller's tenant, None while it runs (``ports.Submit.lookup``)."""
         return await self._archive.lookup(caller.tenant, request_id)
 
+    async def work(self) -> None:
+        """Recover, then settle, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await self.recover(nursery)
+            nursery.start_soon(self._after.run)
+
     async def recover(self, nursery: trio.Nursery) -> int:
         """Take up every accepted request without a stored terminal as a new generation, and every unsettled one; how many were taken up."""
         taken = 0

@@ -24,8 +24,18 @@ from gnus_node.records.evidence import GroundingEvidence, RetrievalResult
 from gnus_node.records.expert import ExpertOutput
 from gnus_node.records.plan import Assignment, ExecutionPlan
 from gnus_node.records.tools import SanitizedData, ToolAttestation
+from gnus_node.telemetry.spans import Span, StageTimer
 from gnus_node.wire.message import Message
 
+SPANS: dict[Stage, Span] = {
+    Stage.MEMORY: Span.MEMORY,
+    Stage.GROUND: Span.GROUNDING,
+    Stage.DRAFT: Span.DISPATCH,
+    Stage.TOOL: Span.DRY_RUN,
+    Stage.VERIFY: Span.VERIFICATION,
+    Stage.SYNTHESIZE: Span.SYNTHESIS,
+}
+"""Where the time of a stage's call is counted; of a draft, inference is taken out."""
 RESERVE_MS = 50
 """Time kept back of each hop, so that an answer still travels when a peer uses all of its budget."""
 MIN_BUDGET_MS = 5
@@ -48,6 +58,7 @@ class Run:
     attempts: dict[tuple[str, int, str], int] = field(default_factory=dict)
     proposing: list[Signed[ExpertOutput]] = field(default_factory=list)
     mediated: set[bytes] = field(default_factory=set)
+    timer: StageTimer = field(default_factory=lambda: StageTimer(0.0))
 
     def remaining_ms(self) -> int:
         """Time left of the mandate's wall time."""
@@ -100,13 +111,27 @@ class Run:
         message = Message(
             tuple(records.values()), self.vault.parcels(texts), self.vault.box_for(peer.sealing_key), {"dispatch": dispatch.id}
         )
-        transport = self.context.node.transport
-        answer = await rpc.request(transport, peer.transport_key, service, message, budget_ms=max(MIN_BUDGET_MS, budget_ms))
+        clock, started = self.context.node.clock, self.context.node.clock.monotonic()
+        answer: Message | None = None
+        try:
+            answer = await rpc.request(
+                self.context.node.transport, peer.transport_key, service, message, budget_ms=max(MIN_BUDGET_MS, budget_ms)
+            )
+        finally:
+            self._account(stage, started, clock.monotonic(), answer)
         opened = [self.context.node.opener.open(raw) for raw in answer.records]
         self.bag.add(opened)
         self.vault.add(answer.parcels)
         self.context.node.directory.seen(peer.node_id, self.context.node.clock.monotonic())
         return opened
+
+    def _account(self, stage: Stage, started: float, now: float, answer: Message | None) -> None:
+        """Where the time went; a worker's own word for its inference is clipped to the call (``spans.add_remote``)."""
+        compute_us = answer.args.get("compute_us") if answer is not None else None
+        if stage is Stage.DRAFT and isinstance(compute_us, int):
+            self.timer.add_remote(started, now, compute_us / 1000)
+        else:
+            self.timer.add(SPANS[stage], started, now)
 
     def _sign(
         self,

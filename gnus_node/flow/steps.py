@@ -21,6 +21,7 @@ from gnus_node.records.expert import ExpertEntry, ExpertOutput
 from gnus_node.records.plan import Assignment
 from gnus_node.records.tools import EffectReport
 from gnus_node.telemetry.events import emit
+from gnus_node.telemetry.spans import Span
 
 Step = Callable[[Run, int], Awaitable[Event]]
 """``(run, budget_ms) -> event``."""
@@ -50,6 +51,7 @@ async def remember(run: Run, budget_ms: int) -> Event:
 async def plan(run: Run, _budget_ms: int) -> Event:
     """Classify, choose, sign the plan; the experts' registry entries and manifests join the records."""
     node = run.context.node
+    started = node.clock.monotonic()
     mandate = run.mandate.body
     question = run.vault.text(mandate.query)
     roles = (RoleName.GROUNDING, RoleName.VERIFIER, RoleName.TOOL_INTERMEDIARY)
@@ -68,6 +70,8 @@ async def plan(run: Run, _budget_ms: int) -> Event:
     for offer in offers:
         if offer.entry.id in chosen:
             run.bag.add([offer.entry, offer.manifest])
+    run.timer.add(Span.ROUTING, started, node.clock.monotonic())
+    node.metrics.observe("routing_ms", (node.clock.monotonic() - started) * 1000)
     emit(
         node.log,
         "routing.decided",
@@ -154,7 +158,7 @@ async def _draft_all(run: Run, places: Sequence[Assignment], budget_ms: int) -> 
                     Stage.DRAFT,
                     ProcessingPass.INFERENCE,
                     run.peer_of(place),
-                    "expert.run",
+                    "core.run" if place.role is RoleName.SEMANTIC_CORE else "expert.run",
                     refs,
                     budget_ms=budget_ms - RESERVE_MS,
                     expert_id=expert,

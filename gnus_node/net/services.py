@@ -36,7 +36,6 @@ class Service:
         return f"/gnus/{self.path or self.name}/{self.version}"
 
 
-_WORKERS = (RoleName.SEMANTIC_CORE, RoleName.ELM_WORKER)
 _MEMORY = (RoleName.MEMORY_INDEX,)
 _TOOLS = (RoleName.TOOL_INTERMEDIARY,)
 _SETTLEMENT = (RoleName.SETTLEMENT,)
@@ -45,10 +44,12 @@ _ROWS: tuple[Service, ...] = (
     Service("router.route", 1, (RoleName.ROUTER,), 64, 15 * MINUTE_MS, "run one mandate to a verified answer"),
     Service("memory.retrieve", 1, _MEMORY, 64, 30 * SECOND_MS, "governed context for a dispatch, signed"),
     Service("memory.put", 1, _MEMORY, 32, 30 * SECOND_MS, "offer a memory candidate"),
-    Service("memory.search", 1, _MEMORY, 32, 30 * SECOND_MS, "search the tenant's memory"),
+    Service("memory.search", 1, _MEMORY, 32, 30 * SECOND_MS, "search the owner's memory, for the node's own front door"),
+    Service("memory.remember", 1, _MEMORY, 32, 30 * SECOND_MS, "keep a note of the owner, for the node's own front door"),
     Service("memory.get", 1, _MEMORY, 64, 30 * SECOND_MS, "one memory event by id"),
     Service("grounding.retrieve", 1, (RoleName.GROUNDING,), 64, 30 * SECOND_MS, "grounding evidence for a dispatch, signed"),
-    Service("expert.run", 1, _WORKERS, 32, 10 * MINUTE_MS, "run one expert on a dispatch"),
+    Service("expert.run", 1, (RoleName.ELM_WORKER,), 32, 10 * MINUTE_MS, "run one expert on a dispatch"),
+    Service("core.run", 1, (RoleName.SEMANTIC_CORE,), 32, 10 * MINUTE_MS, "run a semantic core on a dispatch"),
     Service("tools.mediate", 1, _TOOLS, 32, 5 * MINUTE_MS, "mediate the proposals of attested outputs"),
     Service("tools.effects", 1, _TOOLS, 32, 30 * SECOND_MS, "effects of a request, before a successor re-plans"),
     Service("verifier.synthesize", 1, (RoleName.VERIFIER,), 32, 5 * MINUTE_MS, "check, arbitrate and sign the answer"),

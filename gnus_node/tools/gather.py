@@ -237,8 +237,8 @@ def _stands(leaf: Any, text: str) -> bool:
     at = text.find(wanted)
     while at >= 0:
         before, after = text[at - 1 : at], text[at + len(wanted) : at + len(wanted) + 1]
-        if not (before.isalnum() or before in "/-_.") or not before:
-            if not after.isalnum():
-                return True
+        clear = not before or not (before.isalnum() or before in "/-_.")
+        if clear and not after.isalnum():
+            return True
         at = text.find(wanted, at + 1)
     return False

@@ -135,10 +135,10 @@ class IntermediaryService:
             raise GnusError("INTERNAL", "a dry run without a validated call")
         clock, metrics = self._node.clock, self._node.metrics
         started = clock.monotonic()
-        with trio.move_on_after(adapter.profile.timeout_ms / 1000) as scope:
-            result = adapter.dry_run(call, given.input.scope)
-        metrics.observe("dry_run_ms", (clock.monotonic() - started) * 1000)
-        if scope.cancelled_caught or clock.monotonic() - started > adapter.profile.timeout_ms / 1000:
+        result = adapter.dry_run(call, given.input.scope)  # pure and bounded by its contract; what took too long does not count
+        took_s = clock.monotonic() - started
+        metrics.observe("dry_run_ms", took_s * 1000)
+        if took_s > adapter.profile.timeout_ms / 1000:
             return given.timed_out()
         return with_outcome(given, result)
 

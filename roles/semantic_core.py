@@ -1,0 +1,27 @@
+"""Semantic Core: broad reasoning and fallback drafts (18.1.3.2). It proposes and never acts."""
+
+from __future__ import annotations
+
+from gnus_node.experts.hosting import close_all, host_all
+from gnus_node.experts.service import ExpertService, Hosted
+from gnus_node.records.enums import ExpertRole, RoleName
+from gnus_node.role import RoleHost
+
+
+class SemanticCore:
+    """Serves ``core.run`` for the configured experts of role ``semantic_core``."""
+
+    name = RoleName.SEMANTIC_CORE
+
+    async def open(self, host: RoleHost) -> None:
+        """Open the cores' backends and offer them."""
+        specs = [spec for spec in host.experts if spec.role is ExpertRole.SEMANTIC_CORE]
+        self._hosted: dict[str, Hosted] = await host_all(host.context, specs, host.offer)
+        host.serve("core.run", ExpertService(host.context, self._hosted).run)
+
+    async def work(self) -> None:
+        """Nothing in the background."""
+
+    async def aclose(self) -> None:
+        """Close the backends."""
+        await close_all(self._hosted)
