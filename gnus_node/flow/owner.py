@@ -20,6 +20,7 @@ from gnus_node.flow.after import Aftermath
 from gnus_node.flow.archive import Archive
 from gnus_node.flow.journal import ANSWER, AnswerRow, JournalRow, Phase, record_rows, request_key
 from gnus_node.flow.present import present
+from gnus_node.flow.preview import preview_plan
 from gnus_node.flow.queue import FairQueue
 from gnus_node.flow.table import OWNER, Event, State, advance, deadline_ms
 from gnus_node.net import rpc
@@ -33,6 +34,7 @@ from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.evidence import SynthesisResult
 from gnus_node.records.flow import AgentResponse, ErrorDetail
+from gnus_node.records.plan import ExecutionPlan
 from gnus_node.records.tools import EffectReport, EffectSummary
 from gnus_node.store.payloads import PayloadStore
 from gnus_node.telemetry.spans import Durations, observe_request
@@ -183,6 +185,11 @@ class Owner:
     @staticmethod
     def _bag(accepted: Accepted) -> Bag:
         return Bag([accepted.mandate, *accepted.policies])
+
+    def preview(self, caller: Caller, ask: Ask) -> ExecutionPlan:
+        """The plan a question would get now, under a mandate that goes nowhere; nothing is stored or sent."""
+        accept.check_size(ask, self._limits)
+        return preview_plan(self._context, self._policies, caller, ask)
 
     # -- carrying -------------------------------------------------------------------------------------------------------------
 
