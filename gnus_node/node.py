@@ -56,6 +56,7 @@ from gnus_node.telemetry.log import FileSink, LogForm, NullLog, StreamSink, make
 from gnus_node.telemetry.metrics import PrometheusMetrics
 from gnus_node.telemetry.probe import NullProbe
 from gnus_node.wire.kinds import KINDS
+from gnus_node.wire.message import Message
 from gnus_node.wire.signed import Opener
 
 ANNOUNCE_S = 300.0
@@ -258,11 +259,11 @@ class _House:
             await trio.sleep(ANNOUNCE_S)
             self.announce(signer)
 
-    async def records(self, request: rpc.Request) -> rpc.Message:
+    async def records(self, request: rpc.Request) -> Message:
         """Registry records of this node by id; nothing of any request is given out here."""
         wanted = request.message.args.get("ids", ())
         ids = set(wanted) if type(wanted) is tuple else set()
-        return rpc.Message(tuple(r.raw for r in self._offered if r.id in ids))
+        return Message(tuple(r.raw for r in self._offered if r.id in ids))
 
     def problems(self) -> list[str]:
         """Why this node is not ready, in words; empty when all its roles are up."""
