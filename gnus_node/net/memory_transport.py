@@ -95,10 +95,9 @@ class _Call:
         self.terminal: tuple[float, bytes] | None = None
         self.silent = False
         self.aborted = False
-        self._last_arrival = now
 
     def back(self, size: int) -> float | None:
-        """Send a frame back: its arrival time, or None where it does not arrive. In order: never before an earlier one."""
+        """Send a frame back: its arrival time, or None where it does not arrive. The channel keeps the order, whatever the latencies."""
         if self.silent or self.aborted:
             return None
         fate = self.bus.fate(self.target.local_key, self.source.local_key)
@@ -108,10 +107,7 @@ class _Call:
         if fate is _Fate.LOST:
             self.silent = True
             return None
-        self._last_arrival = max(
-            self._last_arrival, trio.current_time() + self.bus.delay_s(self.target.local_key, self.source.local_key, size)
-        )
-        return self._last_arrival
+        return trio.current_time() + self.bus.delay_s(self.target.local_key, self.source.local_key, size)
 
     def finish(self, error: GnusError | None) -> None:
         """The handler is done: the last frame goes back."""

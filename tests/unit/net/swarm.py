@@ -140,6 +140,7 @@ class Swarm:
         experts: tuple[bytes, ...] = (),
         key_name: str = "",
         claims: str = "",
+        transport: str = "",
         software: str = "test",
         **header: Any,
     ) -> Signed[NodeAnnouncement]:
@@ -150,7 +151,7 @@ class Swarm:
             experts=experts,
             reads=(),
             addresses=("memory",),
-            transport_key=public(name),
+            transport_key=public(transport or name),
             software=software,
             announced_at_ms=NOW_MS,
         )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnus_node.net.directory import ALIVE_S, FORGET_S, MAX_ENTRIES_PER_KEY, MAX_REFUSALS_UNKNOWN, Directory
-from gnus_node.net.directory_rules import MAX_ANNOUNCEMENT_AGE_MS
+from gnus_node.net.directory_rules import MAX_ANNOUNCEMENT_AGE_MS, find_peer
 from gnus_node.records.enums import RoleName, SignerRole, Tier
 from tests.unit.net.swarm import DAY_MS, NOW_MS, FakeClock, Swarm, public, sign
 
@@ -75,6 +75,10 @@ def refusal_cases() -> dict[str, tuple[str, object]]:
         "ungranted": ("UNKNOWN_KEY", lambda s: s.announce("stranger", WORKER)),
         "role not granted": ("WRONG_ROLE", lambda s: s.announce("n2", ROUTER, WORKER)),
         "another node's name": ("WRONG_PEER", lambda s: s.announce("n2", WORKER, claims="n1")),
+        "another node's key": (
+            "WRONG_PEER",
+            lambda s: s.announce("n2", WORKER, transport="n1/transport"),
+        ),
         "too old": ("EXPIRED", lambda s: s.announce("n2", WORKER, at_ms=NOW_MS - MAX_ANNOUNCEMENT_AGE_MS - 1)),
         "past its end": ("EXPIRED", lambda s: s.announce("n2", WORKER, expires_at_ms=NOW_MS - 1)),
         "from the future": ("NOT_YET_VALID", lambda s: s.announce("n2", WORKER, at_ms=NOW_MS + 600_000)),
@@ -284,6 +288,25 @@ def test_manifests_of_one_signer_are_bounded(scene: Scene) -> None:
         assert scene.directory.add(scene.swarm.manifest("n2", module=f"m{n}", seq=n + 2)) is None
     assert len(scene.directory.experts("acme")) == 1, "the manifest in use is not the one to go"
     assert scene.directory.manifest(scene.swarm.manifest("n2", module="m0", seq=2).id) is None
+
+
+def test_a_manifest_of_another_worker_serves_while_that_one_is_in_good_standing(scene: Scene) -> None:
+    manifest = scene.swarm.manifest("n1")
+    entry = scene.swarm.entry("n2", manifest.id)
+    for record in (manifest, entry, scene.swarm.announce("n2", WORKER, experts=(entry.id,))):
+        assert scene.directory.add(record) is None
+    assert len(scene.directory.experts("acme")) == 1
+    scene.swarm.revoke("n1/elm_worker")
+    scene.refresh()
+    assert scene.directory.experts("acme") == ()
+
+
+def test_a_peer_is_found_only_while_its_grant_is_in_force(scene: Scene) -> None:
+    trust = scene.swarm.trust()
+    for at_ms, there in ((NOW_MS, True), (NOW_MS - 2 * DAY_MS, False), (NOW_MS + 6 * DAY_MS, False)):
+        assert (find_peer(trust, "n2", WORKER, "acme", at_ms) is not None) is there
+    assert find_peer(trust, "n2", ROUTER, "acme", NOW_MS) is None
+    assert find_peer(trust, "stranger", WORKER, "acme", NOW_MS) is None
 
 
 def test_offers_are_sorted(scene: Scene) -> None:

@@ -187,13 +187,15 @@ def test_links_and_pipes_are_refused_as_log_files(tmp_path: Path) -> None:
     target = tmp_path / "precious"
     target.write_text("data")
     (tmp_path / "soft").symlink_to(target)
-    os.link(target, tmp_path / "hard")
+    linked = tmp_path / "linked"
+    linked.write_text("data")
+    os.link(linked, tmp_path / "hard")
     os.mkfifo(tmp_path / "pipe")
     for name in ("soft", "hard", "pipe", "missing/node.log"):
         with pytest.raises(GnusError) as caught:
             FileSink(tmp_path / name)
         assert caught.value.code == "CONFIG"
-    assert target.read_text() == "data"
+    assert target.read_text() == linked.read_text() == "data"
 
 
 def test_files_rotate_and_old_ones_are_bounded(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ def test_points_are_kept_by_request_in_order() -> None:
     probe.point("ended", request_id="r1", outcome=Outcome.ANSWERED, commits=2)
     assert [p.name for p in probe.trace("r1")] == ["accepted", "ended"]
     assert dict(probe.trace("r1")[1].facts) == {"request_id": "r1", "outcome": "answered", "commits": 2}
+    with pytest.raises(TypeError):
+        probe.trace("r1")[0].facts["request_id"] = "r9"  # type: ignore[index]
     assert [p.name for p in probe.trace()] == ["ticked"]
     assert probe.trace("r2") == ()
 
