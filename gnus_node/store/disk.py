@@ -35,6 +35,8 @@ SPARE_READ_TXNS = 4
 PRIVATE_DIRECTORY = 0o700
 PRIVATE_FILE = 0o600
 OTHERS = 0o077
+NO_SPACE_BYTES = 256 << 10
+"""A file system with less room than this counts as full."""
 
 _SCHEMA_KEY = b"store.schema"
 _ENGINE_KEY = b"store.lmdb"
@@ -91,16 +93,26 @@ class DirectoryLock:
         os.close(self._fd)
 
 
-def storage_error(error: lmdb.Error) -> GnusError:
+def storage_error(error: lmdb.Error, path: Path | None = None) -> GnusError:
     """The typed error of an engine error: ``STORE_FULL`` for map, disk or quota, ``STORE_CORRUPT`` for everything else."""
-    if is_full(error):
+    if is_full(error, path):
         return GnusError("STORE_FULL")
-    return GnusError("STORE_CORRUPT", f"the storage engine failed: {type(error).__name__}", fix="check the disk, then restart the node")
+    return GnusError(
+        "STORE_CORRUPT", f"the storage engine failed: {type(error).__name__} {error.code}", fix="check the disk, then restart the node"
+    )
 
 
-def is_full(error: lmdb.Error) -> bool:
-    """Whether the engine ran out of map, disk or quota: the transaction is undone and the environment stays usable."""
-    return isinstance(error, lmdb.MapFullError | lmdb.DiskError) or error.code in _FULL
+def is_full(error: lmdb.Error, path: Path | None = None) -> bool:
+    """Whether the engine ran out of map, disk or quota: the transaction is undone and the environment stays usable.
+
+    LMDB reports a write cut short by a full disk as EIO; with ``path`` that is told apart from a broken disk by the space left. It is
+    undone as safely: the meta page that would make the transaction count is written last, and an error there ends the environment."""
+    if isinstance(error, lmdb.MapFullError | lmdb.DiskError) or error.code in _FULL:
+        return True
+    if error.code != errno.EIO or path is None:
+        return False
+    space = os.statvfs(path)
+    return space.f_bavail * space.f_frsize < NO_SPACE_BYTES
 
 
 @contextmanager
@@ -231,11 +243,12 @@ def apply_group(opened: Opened, group: Sequence[Batch]) -> GroupResult:
     try:
         return _apply(opened, group)
     except lmdb.Error as error:
-        if not is_full(error):
-            return GroupResult(fatal=storage_error(error))
+        path = Path(opened.env.path())
+        if not is_full(error, path):
+            return GroupResult(fatal=storage_error(error, path))
         if len(group) == 1:
             number = group[0].number
-            return GroupResult(known_through=number, refused={number: storage_error(error)})
+            return GroupResult(known_through=number, refused={number: storage_error(error, path)})
     total = GroupResult()
     for batch in group:
         one = apply_group(opened, (batch,))
