@@ -101,7 +101,7 @@ class Owner:
             return await self._join(caller, repeated)
         started = self._node.clock.monotonic()
         async with self._queue.turn(caller.tenant):
-            self._node.metrics.gauge("in_flight", len(self._running) + 1)
+            self._node.metrics.gauge("requests_in_flight", len(self._running) + 1)
             accepted = await self._accept(caller, ask, started)
             case = Case(accepted, self._bag(accepted), on_status)
             return await self._carry(case, State.OWN_RUN)
@@ -209,7 +209,7 @@ class Owner:
         finally:
             ended.set()
             del self._running[request_id]
-            self._node.metrics.gauge("in_flight", len(self._running))
+            self._node.metrics.gauge("requests_in_flight", len(self._running))
 
     async def _run_table(self, case: Case, state: State) -> None:
         steps = {
