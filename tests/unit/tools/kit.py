@@ -90,13 +90,15 @@ class MemoryStore:
         self._commits += 1
 
     async def get(self, table: str, key: bytes) -> bytes | None:
-        await trio.lowlevel.checkpoint()
-        return self._live.get(table, {}).get(key)
+        found = self._live.get(table, {}).get(key)
+        await trio.lowlevel.checkpoint()  # what was read may be old by the time the caller has it
+        return found
 
     async def scan(self, table: str, prefix: bytes = b"", *, after: bytes = b"", limit: int = 1000) -> list[Row]:
-        await trio.lowlevel.checkpoint()
         rows = sorted(self._live.get(table, {}).items())
-        return [Row(k, v) for k, v in rows if k.startswith(prefix) and k > after][:limit]
+        found = [Row(k, v) for k, v in rows if k.startswith(prefix) and k > after][:limit]
+        await trio.lowlevel.checkpoint()
+        return found
 
     def survivor(self) -> MemoryStore:
         return MemoryStore({table: dict(rows) for table, rows in self._durable.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnus_node.records.enums import CapabilityScope
@@ -13,6 +13,7 @@ READ = "tool.files.read.readonly"
 names = st.from_regex(r"[a-z]{1,4}(\.[a-z]{1,4}){1,4}(\.(readonly|execute|proposal_only))?", fullmatch=True)
 
 
+@settings(max_examples=60, deadline=None)
 @given(names, names)
 def test_only_the_same_name_covers(granted: str, wanted: str) -> None:
     assert covers(granted, wanted) == (granted == wanted)

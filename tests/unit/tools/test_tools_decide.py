@@ -26,6 +26,7 @@ from gnus_node.tools.decide import (
     Phase,
     Taint,
     admit,
+    approval_facts,
     checks_table,
     decide,
     moves_effect,
@@ -205,6 +206,69 @@ def test_only_an_effect_that_has_not_started_may_go_on(state: EffectState) -> No
 def test_a_call_waits_for_what_it_builds_on(state: EffectState) -> None:
     known = str(state) in {"done", "failed_definite", "refused"}
     assert decide(replace(READ, dependencies=(state,))).allow is known
+
+
+def test_a_read_needs_neither_the_pinned_node_nor_a_fresh_trust_head() -> None:
+    assert decide(replace(READ, is_pinned_intermediary=False, trust_fresh=False)).allow
+    egress = replace(READ, profile=profile(EffectClass.EGRESS, name="files.read"))
+    assert decide(egress).allow
+    assert decide(replace(egress, is_pinned_intermediary=False)).check == "pinned"
+    assert decide(replace(egress, trust_fresh=False)).check == "trust_fresh"
+
+
+@pytest.mark.parametrize(
+    ("shown", "named", "secret_tool"),
+    [
+        (SimulatedEffects(network_requests=("GET https://docs.gnus.ai/",)), {"domains": ("docs.gnus.ai",)}, False),
+        (SimulatedEffects(filesystem_access=("read /srv/docs/a.txt",)), {"read_paths": ("/srv/docs/a.txt",)}, False),
+        (SimulatedEffects(secrets_required=True), {"secrets": ("mail",)}, False),
+        (SimulatedEffects(secrets_required=True), {}, True),
+    ],
+)
+def test_a_dry_run_shows_only_what_the_call_named(shown: SimulatedEffects, named: dict[str, Any], secret_tool: bool) -> None:
+    base = replace(READ, approved=Approved.GRANTED, dry_run=dry_run(effects=shown), profile=profile(secrets_required=secret_tool))
+    bare: dict[str, Any] = {"read_paths": (), "domains": (), "secrets": ()}
+    assert decide(replace(base, call=call(**{**bare, **named}))).allow
+    assert decide(replace(base, call=call(**bare), profile=profile())).check == "dry_run_consistent"
+
+
+def test_paths_that_would_be_written_are_held_to_the_roots_too() -> None:
+    outside = call("files.write", read_paths=(), write_paths=("/etc/passwd",))
+    assert decide(replace(APPROVED_WRITE, call=outside)).check == "path_policy"
+
+
+def test_a_call_of_another_tool_is_no_call_of_this_one() -> None:
+    assert decide(replace(READ, call=call("files.other"))).check == "arguments_valid"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"profile": profile(secrets_required=True)}, "accesses_secrets"),
+        ({"call": call(secrets=("mail",))}, "accesses_secrets"),
+        (
+            {"dry_run": dry_run(effects=SimulatedEffects(secrets_required=True)), "profile": profile(secrets_required=True)},
+            "accesses_secrets",
+        ),
+        ({"findings": Findings(True, severe=True)}, "severe_risk_flags"),
+        ({"plan_human_approval": True}, "step_by_step_policy"),
+        ({"approval_mode": ApprovalMode.STEP_BY_STEP}, "step_by_step_policy"),
+    ],
+)
+def test_a_read_asks_too_where_a_condition_holds(change: dict[str, Any], reason: str) -> None:
+    waiting = decide(replace(READ, **change))
+    assert (waiting.reason_code, waiting.approval_required, waiting.evidence) == ("APPROVAL_REQUIRED", True, {"approval_reasons": [reason]})
+    assert decide(replace(READ, approved=Approved.GRANTED, **change)).allow
+
+
+def test_whatever_is_not_established_counts_as_the_worse() -> None:
+    facts = approval_facts(MediationInput(approval_mode=ApprovalMode.DELEGATED, plan_human_approval=False))
+    worst = ApprovalFacts(EffectClass.WRITE, True, True, True, ApprovalMode.DELEGATED, False, False, DryRunKind.NONE, False)
+    assert facts == worst
+    assert not approval_facts(READ).secrets
+    for missing in ("profile", "call", "dry_run"):
+        assert approval_facts(replace(READ, **{missing: None})).secrets  # type: ignore[arg-type]
+    assert approval_facts(replace(READ, dry_run=dry_run(effects=SimulatedEffects(secrets_required=True)))).secrets
 
 
 def test_the_order_is_the_design_pages() -> None:
@@ -397,7 +461,7 @@ NARROW: dict[str, Callable[[Random, MediationInput], Any]] = {
 }
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(st.integers(0, 2**64 - 1))
 def test_narrowing_never_turns_a_refusal_into_an_allowance(seed: int) -> None:
     r = Random(seed)
@@ -411,8 +475,8 @@ def test_narrowing_never_turns_a_refusal_into_an_allowance(seed: int) -> None:
 
 
 def test_both_sides_of_the_border_are_reached() -> None:
-    verdicts = [decide(any_input(Random(seed))) for seed in range(3000)]
-    assert sum(v.allow for v in verdicts) > 60
+    verdicts = [decide(any_input(Random(seed))) for seed in range(1500)]
+    assert sum(v.allow for v in verdicts) > 30
     assert {v.check for v in verdicts if not v.allow} >= {check.name for check in CHECKS if check.phase is Phase.PROPOSAL} - {
         "arguments_valid",
         "writes_declared",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnus_node.records.enums import EffectClass, EffectState
@@ -74,6 +74,7 @@ def test_an_effect_runs_from_authorised_only_and_never_again() -> None:
     assert EffectState.INDETERMINATE in TERMINAL
 
 
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(list(EffectEvent)), max_size=60))
 def test_no_sequence_of_events_starts_an_effect_twice(events: list[EffectEvent]) -> None:
     state, starts = EffectState.PROPOSED, 0

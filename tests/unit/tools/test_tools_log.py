@@ -221,12 +221,15 @@ async def test_a_restart_in_every_state(state: EffectState, resumable: bool, tmp
     assert row.state is (S.DONE if may_run else S.INDETERMINATE if lost else state)
 
 
-async def test_an_adapter_that_lost_its_promise_is_not_resumed() -> None:
+@pytest.mark.parametrize("then", [False, True])
+async def test_a_run_is_resumed_only_if_the_adapter_promised_it_then_and_promises_it_now(then: bool) -> None:
     store = MemoryStore()
     log = await opened(store)
-    async with log.open_or_get(KEY, facts(resumable=True)) as claim:
+    async with log.open_or_get(KEY, facts(resumable=then)) as claim:
         await up_to(claim, S.EXECUTING)
-    changed = await EffectLog(store.survivor(), SetClock(), SeededEntropy()).recover(lambda _: False)
+        cut = store.survivor()
+        await claim.move(E.FAIL)
+    changed = await EffectLog(cut, SetClock(), SeededEntropy()).recover(lambda _: not then)
     assert [(row.state, row.reason_code) for row in changed] == [(S.INDETERMINATE, "EFFECT_INDETERMINATE")]
 
 
