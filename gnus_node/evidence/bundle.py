@@ -15,7 +15,7 @@ from typing import Any
 
 from gnus_node.evidence.bag import MAX_BAG, Bag
 from gnus_node.evidence.chain import verify_chain
-from gnus_node.evidence.inputs import committed_in
+from gnus_node.evidence.inputs import committed_of
 from gnus_node.evidence.verdict import Verdict, refused
 from gnus_node.records.authority import RequestMandate
 from gnus_node.records.envelope import Signed
@@ -82,7 +82,7 @@ def read_bundle(data: bytes) -> Bundle:
     bag = [open_record(raw) for raw in records]
     _sorted_once([r.id for r in bag], "records")
     _sorted_once([open_record(raw).id for raw in trust], "trust")
-    texts = _read_texts(rows, {c.commitment: c.size for r in bag for c in committed_in(r.body)})
+    texts = _read_texts(rows, {c.commitment: c.size for r in bag for c in committed_of(r)})
     if plain["manifest"] != _freeze(_manifest(bag, texts)):
         raise GnusError("CHAIN_BROKEN", "the manifest is not what the bundle holds", link="manifest")
     return Bundle(charter, trust, records, texts)

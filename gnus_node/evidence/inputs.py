@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,22 +15,29 @@ from gnus_node.wire.digests import input_digest
 
 def committed_in(part: BaseModel) -> Iterator[Committed]:
     """Every commitment in a body, in field order."""
-    for name in type(part).model_fields:
-        yield from _in_value(getattr(part, name))
+    for value in part.__dict__.values():
+        yield from _in_value(value)
 
 
 def _in_value(value: Any) -> Iterator[Committed]:
     if isinstance(value, Committed):
         yield value
-    elif isinstance(value, BaseModel):
-        yield from committed_in(value)
     elif isinstance(value, tuple):
         for item in value:
-            yield from _in_value(item)
+            if isinstance(item, BaseModel):
+                yield from _in_value(item)
+    elif isinstance(value, BaseModel):
+        yield from committed_in(value)
+
+
+@lru_cache(maxsize=4096)
+def committed_of(record: Signed[Any]) -> tuple[Committed, ...]:
+    """Every commitment in a record; a record never changes, and several roles of a node ask."""
+    return tuple(committed_in(record.body))
 
 
 def digest_of(records: Iterable[Signed[Any]]) -> bytes:
     """``Dispatch.input_digest`` for these referred records: their ids, and every text they commit to."""
     records = tuple(records)
-    commitments = [c.commitment for r in records for c in committed_in(r.body)]
+    commitments = [c.commitment for r in records for c in committed_of(r)]
     return input_digest(commitments, [r.id for r in records])

@@ -10,7 +10,7 @@ from typing import Any
 import trio
 
 from gnus_node.evidence.bag import Bag
-from gnus_node.evidence.inputs import committed_in
+from gnus_node.evidence.inputs import committed_of
 from gnus_node.flow.accept import FlowLimits, journal_write
 from gnus_node.flow.archive import Archive
 from gnus_node.flow.journal import ANSWER, TASK_SUFFIX, Phase, record_rows, request_key
@@ -141,7 +141,7 @@ class Aftermath:
             return []
         try:
             peer = self._peer(RoleName.MEMORY_INDEX, mandate)
-            texts: list[Any] = [c for r in bag for c in committed_in(r.body) if vault.holds(c)]
+            texts: list[Any] = [c for r in bag for c in committed_of(r) if vault.holds(c)]
             message = Message(bag.raws(), vault.parcels(texts), vault.box_for(peer.sealing_key))
             reply = await rpc.request(self._node.transport, peer.transport_key, "memory.put", message, budget_ms=SETTLE_BUDGET_MS)
         except GnusError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gnus_node.evidence.bag import Bag
 from gnus_node.evidence.bundle import write_bundle
-from gnus_node.evidence.inputs import committed_in
+from gnus_node.evidence.inputs import committed_of
 from gnus_node.flow.journal import (
     ANSWER,
     JOURNAL,
@@ -80,7 +80,7 @@ class Archive:
         """The vault of a stored request, with the parcels of some records. Raises ``ERASED``, ``NOT_FOUND``."""
         vault = self._node.vaults.make(request_id, await self._payloads.request_key(request_id))
         found: dict[bytes, bytes] = {}
-        for committed in (c for r in records for c in committed_in(r.body)):
+        for committed in (c for r in records for c in committed_of(r)):
             if not vault.holds(committed):
                 parcel = await self._payloads.parcel(committed.commitment)
                 if parcel is not None:
@@ -110,7 +110,7 @@ class Archive:
         texts: dict[bytes, tuple[bytes, str]] = {}
         if payloads:
             vault = await self.vault(request_id, bag)
-            for committed in (c for r in bag for c in committed_in(r.body)):
+            for committed in (c for r in bag for c in committed_of(r)):
                 if vault.holds(committed):
                     texts[committed.commitment] = vault.salted(committed)
         return write_bundle(charter, trust, bag.raws(), texts)

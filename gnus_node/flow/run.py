@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gnus_node.evidence.bag import Bag
-from gnus_node.evidence.inputs import committed_in, digest_of
+from gnus_node.evidence.inputs import committed_of, digest_of
 from gnus_node.net import rpc
 from gnus_node.net.context import RoleContext
 from gnus_node.net.directory import Peer
@@ -106,7 +106,7 @@ class Run:
         """
         dispatch = self._sign(stage, processing_pass, peer, refs, budget_ms, expert_id, with_plan=with_plan)
         self.bag.add([dispatch])
-        texts = [c for r in refs for c in committed_in(r.body) if self.vault.holds(c)]
+        texts = [c for r in refs for c in committed_of(r) if self.vault.holds(c)]
         records = {r.id: r.raw for r in (*self.policies, self.mandate, *refs, *extra, dispatch)}
         message = Message(
             tuple(records.values()), self.vault.parcels(texts), self.vault.box_for(peer.sealing_key), {"dispatch": dispatch.id}

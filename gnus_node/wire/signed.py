@@ -114,7 +114,13 @@ def peek(raw: bytes) -> tuple[Header, bytes]:
 
 
 def _split(raw: bytes) -> tuple[bytes, bytes, bytes, tuple[tuple[bytes, bytes], ...]]:
-    parts = cbor.decode(raw)
+    parts = cbor.decode_loose(raw)
+    if type(parts) is tuple and len(parts) == 3 and all(type(p) is bytes for p in parts):
+        # The common case without encoding again: three byte strings have one shortest form, and its length tells it.
+        if len(raw) != 1 + sum(cbor.bytes_length(p) for p in parts):
+            raise GnusError("NON_CANONICAL", "an envelope not in its shortest form")
+    elif cbor.encode(parts) != raw:
+        raise GnusError("NON_CANONICAL", "an envelope not in its canonical encoding")
     if type(parts) is not tuple or len(parts) not in (3, 4) or any(type(p) is not bytes for p in parts[:3]) or len(parts[2]) != 64:
         raise GnusError("MALFORMED", "an envelope is [header, body, signature] as byte strings")
     cosigned: tuple[tuple[bytes, bytes], ...] = ()
