@@ -47,13 +47,11 @@ class KeyStore:
 
         Raises ``ERASED`` where it was destroyed, ``STORE_FULL``, ``STORE_CORRUPT``, ``NOT_RUNNING``."""
         key_id = self._id(subject, purpose)
+        await trio.lowlevel.checkpoint()
         cached = self._cache.get(key_id)
-        if cached is not None and not self._closed:
+        if cached is not None:
             self._cache.move_to_end(key_id)
-            await trio.lowlevel.checkpoint()
-            # Destroyed during the checkpoint? Then the cache no longer has it.
-            if key_id in self._cache:
-                return cached
+            return cached
         async with self._turn:
             self._check_open()
             row = await self._offload.run(self._file.load, key_id, lane=LANE)

@@ -45,12 +45,12 @@ class SearchLimits:
     max_terms: int = 32
     max_term_chars: int = 64
     max_hits: int = 1000
-    frequent_rows: int = 4000
-    frequent_part: int = 4
+    frequent_rows: int = 2000
+    frequent_part: int = 10
     any_terms: int = 8
-    any_rows: int = 8000
+    any_rows: int = 4000
     """Rows of all terms of an any-search together (its rarest term is always taken)."""
-    candidates: int = 5000
+    candidates: int = 4000
     """Rows scored by one query; beyond it, the rows put first win."""
     counted_terms: int = 4096
     """Terms whose frequency is remembered."""
@@ -64,8 +64,10 @@ CREATE VIRTUAL TABLE IF NOT EXISTS term USING fts5vocab(passage_text, 'row');
 """
 _SEARCH = f"""
 SELECT doc_id, score FROM (
-  SELECT rowid AS hit, bm25(passage_text, {TITLE_WEIGHT}, {BODY_WEIGHT}) AS score FROM passage_text WHERE passage_text MATCH ? LIMIT ?
-) JOIN passage ON passage.row = hit ORDER BY score, doc_id LIMIT ?
+  SELECT hit, score FROM (
+    SELECT rowid AS hit, bm25(passage_text, {TITLE_WEIGHT}, {BODY_WEIGHT}) AS score FROM passage_text WHERE passage_text MATCH ? LIMIT ?
+  ) ORDER BY score, hit LIMIT ?
+) JOIN passage ON passage.row = hit ORDER BY score, hit
 """
 
 
