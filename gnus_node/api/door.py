@@ -179,7 +179,7 @@ class Door:
             await self._app(scope, _nothing_to_receive, exchange.send)
         except GnusError as error:
             await self.fail(scope, exchange, error)
-        except Exception as error:  # noqa: BLE001 - the boundary that keeps a fault of one exchange from the node and from other exchanges
+        except Exception as error:  # noqa: BLE001 - supervised boundary: one exchange's fault stays its own
             self._log.error("http.fault", error=type(error).__name__, exchange_id=exchange.exchange_id, request_id=exchange.request_id)
             await self.fail(scope, exchange, GnusError("INTERNAL"))
 

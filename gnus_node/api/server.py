@@ -77,7 +77,7 @@ class _Server:
         """One client and the boundary around it: a fault of one connection ends that connection."""
         try:
             await self._shielded(stream)
-        except Exception as error:  # noqa: BLE001 - keeps one client's fault from the listener and every other client
+        except Exception as error:  # noqa: BLE001 - supervised boundary: one client's fault stays its own
             self._log.error("http.connection", error=type(error).__name__)
 
     async def _shielded(self, stream: trio.SocketStream) -> None:

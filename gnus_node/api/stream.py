@@ -75,7 +75,7 @@ class AnswerStream(Response):
             end = await run_ask(self._submit, self._caller, self._chat, self._settings.request_cap_s, outbox.status)
         except GnusError as error:
             end = error
-        except Exception as error:  # noqa: BLE001 - the boundary that turns a fault of any role behind Submit into this stream's last event
+        except Exception as error:  # noqa: BLE001 - supervised boundary: a fault behind Submit becomes this stream's last event
             self._log.error("http.fault", error=type(error).__name__, exchange_id=self._exchange.exchange_id)
             end = GnusError("INTERNAL")
         outbox.sender.send_nowait(end)

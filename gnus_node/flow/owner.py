@@ -8,7 +8,6 @@ every accepted request that has no stored terminal is taken up again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import trio
 
@@ -18,7 +17,9 @@ from gnus_node.flow import accept
 from gnus_node.flow.accept import Accepted, FlowLimits
 from gnus_node.flow.after import Aftermath
 from gnus_node.flow.archive import Archive
-from gnus_node.flow.journal import ANSWER, AnswerRow, JournalRow, Phase, record_rows, request_key
+from gnus_node.flow.case import Case
+from gnus_node.flow.ending import Ending
+from gnus_node.flow.journal import JournalRow, Phase, record_rows
 from gnus_node.flow.present import present
 from gnus_node.flow.preview import preview_plan
 from gnus_node.flow.queue import FairQueue
@@ -26,16 +27,14 @@ from gnus_node.flow.table import OWNER, Event, State, advance, deadline_ms
 from gnus_node.net import rpc
 from gnus_node.net.context import RoleContext
 from gnus_node.net.directory import Peer
-from gnus_node.ports.store import Write
 from gnus_node.ports.submit import Answered, Ask, Caller, Status, StatusSink
 from gnus_node.records.authority import Policy
-from gnus_node.records.enums import AnswerType, EffectClass, EffectState, Outcome, RoleName
+from gnus_node.records.enums import EffectClass, EffectState, Outcome, RoleName
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.evidence import SynthesisResult
-from gnus_node.records.flow import AgentResponse, ErrorDetail
 from gnus_node.records.plan import ExecutionPlan
-from gnus_node.records.tools import EffectReport, EffectSummary
+from gnus_node.records.tools import EffectReport
 from gnus_node.store.payloads import PayloadStore
 from gnus_node.telemetry.spans import Durations, observe_request
 from gnus_node.wire import cbor
@@ -44,27 +43,6 @@ from gnus_node.wire.message import Message
 _LOST = frozenset({"UNREACHABLE", "BUSY", "PROTOCOL", "INTERNAL", "UNKNOWN_SERVICE", "WRONG_PEER"})
 """Errors of a router that another router may do without."""
 _HAPPENED = frozenset({EffectState.EXECUTING, EffectState.DONE, EffectState.INDETERMINATE})
-
-
-@dataclass(slots=True)
-class Case:
-    """A request being carried: what was accepted, the records of this generation, how it goes."""
-
-    accepted: Accepted
-    bag: Bag
-    sink: StatusSink | None = None
-    number: int = 0
-    error: GnusError | None = None
-    outcome: Outcome | None = None
-    effects: tuple[EffectSummary, ...] = ()
-    stages: dict[str, float] = field(default_factory=dict)
-    inference_ms: float = 0.0
-    response: Signed[AgentResponse] | None = None
-
-    @property
-    def row(self) -> JournalRow:
-        """The journal row."""
-        return self.accepted.row
 
 
 class Owner:
@@ -86,6 +64,7 @@ class Owner:
         self._archive = archive
         self._policies = tuple(policies)
         self._after = aftermath
+        self._ending = Ending(context, payloads, aftermath)
         self._limits = limits
         self._secret = idempotency_secret
         self._queue = FairQueue(limits.running, limits.waiting)
@@ -355,8 +334,8 @@ class Owner:
             raise GnusError("CHAIN_BROKEN", "the router ended without a synthesis", link="synthesis")
         body = synthesis.body
         case.outcome = body.outcome
-        case.response = self._respond(case, body.outcome, synthesis, None)
-        await self._store_terminal(case)
+        case.response = self._ending.respond(case, body.outcome, synthesis, None)
+        self._ending.store(case)
         return Event.OK
 
     async def _close(self, case: Case, _budget_ms: int) -> Event:
@@ -370,8 +349,8 @@ class Owner:
         except GnusError:
             case.bag = self._bag(case.accepted)
         case.outcome = outcome
-        case.response = self._respond(case, outcome, None, error)
-        await self._store_terminal(case)
+        case.response = self._ending.respond(case, outcome, None, error)
+        self._ending.store(case)
         return Event.CANCEL if outcome is Outcome.CANCELLED else Event.OK
 
     async def _cancelled(self, case: Case) -> None:
@@ -382,78 +361,15 @@ class Owner:
         await self._close(case, self._limits.close_ms)
         self._observe(case)
 
-    def _respond(
-        self, case: Case, outcome: Outcome, synthesis: Signed[SynthesisResult] | None, error: GnusError | None
-    ) -> Signed[AgentResponse]:
-        detail = None
-        if error is not None:
-            row = error.row
-            detail = ErrorDetail(
-                code=error.code,
-                what=error.what[:200],
-                fix=error.fix[:200],
-                whose=error.whose,
-                definite=row.definite,
-                retryable=row.retryable,
-            )
-        empty = case.accepted.vault.commit("") if synthesis is None else synthesis.body.answer
-        body = AgentResponse(
-            request_id=case.row.request_id,
-            generation=case.row.generation,
-            mandate=case.accepted.mandate.id,
-            synthesis=synthesis.id if synthesis else None,
-            outcome=outcome,
-            answer=empty,
-            answer_type=synthesis.body.answer_type if synthesis else AnswerType.TEXT,
-            error=detail,
-            effects=case.effects,
-            agreement=synthesis.body.agreement if synthesis else 0,
-            finished_at_ms=self._node.clock.wall_ms(),
-        )
-        response = self._context.signer.sign(body, refs=[case.accepted.mandate.id, *([synthesis.id] if synthesis else [])])
-        case.bag.add([response])
-        return response
-
-    async def _store_terminal(self, case: Case) -> None:
-        """Write the terminal behind the answer; the first stored terminal of a request wins."""
-        if case.response is None or case.outcome is None:
-            raise GnusError("INTERNAL", "a terminal without its response")
-        request_id = case.row.request_id
-        stages = {name: int(ms * 1000) for name, ms in self._latency(case).items()}
-        answer = AnswerRow(case.outcome, case.response.id, tuple(r.id for r in case.bag), stages)
-        case.accepted.row = case.row.at(Phase.ENDED)
-        self._node.store.write_behind(
-            [
-                *self._payloads.writes_for_parcels(request_id, case.accepted.vault.all_parcels()),
-                *record_rows(case.bag),
-                Write(ANSWER, request_key(request_id), answer.encode()),
-                accept.journal_write(case.row),
-            ]
-        )
-        self._node.probe.point("answer.queued", request_id=request_id)
-        self._after.enqueue(request_id)
-
-    def _latency(self, case: Case) -> dict[str, float]:
-        """Milliseconds by stage; overhead is the whole without inference and commit wait."""
-        total = (self._node.clock.monotonic() - case.accepted.started) * 1000
-        wait = case.accepted.commit_wait_s * 1000
-        return {
-            **case.stages,
-            "inference": case.inference_ms,
-            "commit_wait": wait,
-            "overhead": max(0.0, total - case.inference_ms - wait),
-            "total": total,
-        }
-
     def _finish(self, case: Case) -> Answered:
         """What the caller gets; a failure that was accepted is an answer too, with its typed error."""
         if case.response is None:
             raise case.error or GnusError("INTERNAL", "a request ended without a response")
         self._observe(case)
-        return present(case.bag, case.accepted.vault, case.response, self._latency(case), case.row.created_at_ms)
+        return present(case.bag, case.accepted.vault, case.response, self._ending.latency(case), case.row.created_at_ms)
 
     def _observe(self, case: Case) -> None:
-        latency = self._latency(case)
+        latency = self._ending.latency(case)
         spent = Durations(latency["total"], latency["overhead"], latency["inference"], latency["commit_wait"])
         observe_request(self._node.metrics, spent, str(case.outcome))
 

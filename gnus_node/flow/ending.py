@@ -1,0 +1,89 @@
+"""How a request ends at its ingress: the one signed response, and what is stored of it behind the answer (DESIGN.md section 3)."""
+
+from __future__ import annotations
+
+from gnus_node.flow import accept
+from gnus_node.flow.after import Aftermath
+from gnus_node.flow.case import Case
+from gnus_node.flow.journal import ANSWER, AnswerRow, Phase, record_rows, request_key
+from gnus_node.net.context import RoleContext
+from gnus_node.ports.store import Write
+from gnus_node.records.enums import AnswerType, Outcome
+from gnus_node.records.envelope import Signed
+from gnus_node.records.errors import GnusError
+from gnus_node.records.evidence import SynthesisResult
+from gnus_node.records.flow import AgentResponse, ErrorDetail
+from gnus_node.store.payloads import PayloadStore
+
+
+class Ending:
+    """Signs and stores terminals for one ingress."""
+
+    def __init__(self, context: RoleContext, payloads: PayloadStore, aftermath: Aftermath) -> None:
+        self._context = context
+        self._node = context.node
+        self._payloads = payloads
+        self._after = aftermath
+
+    def respond(
+        self, case: Case, outcome: Outcome, synthesis: Signed[SynthesisResult] | None, error: GnusError | None
+    ) -> Signed[AgentResponse]:
+        detail = None
+        if error is not None:
+            row = error.row
+            detail = ErrorDetail(
+                code=error.code,
+                what=error.what[:200],
+                fix=error.fix[:200],
+                whose=error.whose,
+                definite=row.definite,
+                retryable=row.retryable,
+            )
+        empty = case.accepted.vault.commit("") if synthesis is None else synthesis.body.answer
+        body = AgentResponse(
+            request_id=case.row.request_id,
+            generation=case.row.generation,
+            mandate=case.accepted.mandate.id,
+            synthesis=synthesis.id if synthesis else None,
+            outcome=outcome,
+            answer=empty,
+            answer_type=synthesis.body.answer_type if synthesis else AnswerType.TEXT,
+            error=detail,
+            effects=case.effects,
+            agreement=synthesis.body.agreement if synthesis else 0,
+            finished_at_ms=self._node.clock.wall_ms(),
+        )
+        response = self._context.signer.sign(body, refs=[case.accepted.mandate.id, *([synthesis.id] if synthesis else [])])
+        case.bag.add([response])
+        return response
+
+    def store(self, case: Case) -> None:
+        """Write the terminal behind the answer; the first stored terminal of a request wins."""
+        if case.response is None or case.outcome is None:
+            raise GnusError("INTERNAL", "a terminal without its response")
+        request_id = case.row.request_id
+        stages = {name: int(ms * 1000) for name, ms in self.latency(case).items()}
+        answer = AnswerRow(case.outcome, case.response.id, tuple(r.id for r in case.bag), stages)
+        case.accepted.row = case.row.at(Phase.ENDED)
+        self._node.store.write_behind(
+            [
+                *self._payloads.writes_for_parcels(request_id, case.accepted.vault.all_parcels()),
+                *record_rows(case.bag),
+                Write(ANSWER, request_key(request_id), answer.encode()),
+                accept.journal_write(case.row),
+            ]
+        )
+        self._node.probe.point("answer.queued", request_id=request_id)
+        self._after.enqueue(request_id)
+
+    def latency(self, case: Case) -> dict[str, float]:
+        """Milliseconds by stage; overhead is the whole without inference and commit wait."""
+        total = (self._node.clock.monotonic() - case.accepted.started) * 1000
+        wait = case.accepted.commit_wait_s * 1000
+        return {
+            **case.stages,
+            "inference": case.inference_ms,
+            "commit_wait": wait,
+            "overhead": max(0.0, total - case.inference_ms - wait),
+            "total": total,
+        }
