@@ -38,16 +38,17 @@ _CODE_LETTERS = bytes(0x41 if chr(i) in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklm
 _CODE_RUN = b"A" * MIN_CODE
 _HEX_LETTERS = bytes(0x68 if chr(i) in "0123456789abcdefABCDEF" else 0x20 if chr(i) in " ,:" else 0x2E for i in range(256))
 _HEX_RUN = b"hh hh hh hh hh hh hh hh"
-_BREAKS = str.maketrans({c: " " for c in "\n\r\x0b\x0c\x85\u2028\u2029"})
+_BREAKS = str.maketrans(dict.fromkeys("\n\r\x0b\x0c\x85\u2028\u2029", " "))
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """One line that holds code: its number from 0, as written, and as it reads."""
+    """One line that holds code: its number from 0, as written, and as it reads. ``opaque``: base64 or hex, not mere escaping."""
 
     number: int
     before: str
     after: str
+    opaque: bool
 
 
 def decoded_lines(text: str) -> list[Decoded]:
@@ -66,14 +67,14 @@ def decoded_lines(text: str) -> list[Decoded]:
         before = text[starts[number] : end]
         after = decode(before)
         if after != before:
-            found.append(Decoded(number, before, after))
+            found.append(Decoded(number, before, after, after != decode(before, escapes_only=True)))
     return found
 
 
-def decode(line: str) -> str:
+def decode(line: str, *, escapes_only: bool = False) -> str:
     """A line with its encoded pieces read, through up to ``MAX_DEPTH`` layers."""
     for _ in range(MAX_DEPTH):
-        opened = _pass(line)
+        opened = _escapes(line) if escapes_only else _codes(_escapes(line))
         if opened == line:
             break
         line = opened
@@ -121,13 +122,17 @@ def _spans(shape: bytes, run: bytes) -> list[tuple[int, int]]:
     return spans
 
 
-def _pass(line: str) -> str:
+def _escapes(line: str) -> str:
     if "&" in line:
         line = _REFERENCE.sub(lambda m: html.unescape(m[0]).translate(_BREAKS), line)
     if "%" in line:
         line = _PERCENT.sub(_percent, line)
     if "\\x" in line or "\\u" in line or "U+" in line:
         line = _ESCAPE.sub(_escape, line)
+    return line
+
+
+def _codes(line: str) -> str:
     if "0x" in line:
         line = _LISTED_HEX.sub(_pairs, line, count=MAX_PIECES)
     raw = line.encode("ascii", "replace")

@@ -71,7 +71,10 @@ _JAMO_L, _JAMO_V = _Ranges("1100-115f a960-a97f"), _Ranges("1160-11a7 d7b0-d7cb"
 _MUSIC = _Ranges("1d100-1d1ff")
 _SHORTHAND = _Ranges("1bc00-1bc9f")
 _BIDI_MARKS = "\u200e\u200f\u061c"
-_BIDI_OPEN, _BIDI_CLOSE = {"\u202a": "\u202c", "\u202b": "\u202c", "\u2066": "\u2069", "\u2067": "\u2069", "\u2068": "\u2069"}, "\u202c\u2069"
+_BIDI_OPEN, _BIDI_CLOSE = (
+    {"\u202a": "\u202c", "\u202b": "\u202c", "\u2066": "\u2069", "\u2067": "\u2069", "\u2068": "\u2069"},
+    "\u202c\u2069",
+)
 _BIDI_NESTING = re.compile("[\u202a\u202b\u202c\u2066-\u2069]")
 _FLAGS = tuple("".join(chr(0xE0000 + ord(c)) for c in code) + "\U000e007f" for code in ("gbeng", "gbsct", "gbwls"))
 _ZWJ, _ZWNJ, _ZWSP, _SHY, _CGJ = "\u200d", "\u200c", "\u200b", "\u00ad", "\u034f"
@@ -117,7 +120,7 @@ def remove_invisible(text: str) -> Cleaned:
 
 
 def _inside_word(text: str, start: int, end: int) -> bool:
-    return 0 < start and end < len(text) and not text[start - 1].isspace() and not text[end].isspace()
+    return start > 0 and end < len(text) and not text[start - 1].isspace() and not text[end].isspace()
 
 
 def _judge(text: str, found: re.Match[str], line: _Line) -> str:
@@ -228,7 +231,9 @@ def _decode(run: str) -> str:
     if len(tags) >= 2:
         return tags
     selectors = bytes(
-        ord(c) - 0xFE00 if c <= "\ufe0f" else ord(c) - 0xE0100 + 16 for c in run if "\ufe00" <= c <= "\ufe0f" or "\U000e0100" <= c <= "\U000e01ef"
+        ord(c) - 0xFE00 if c <= "\ufe0f" else ord(c) - 0xE0100 + 16
+        for c in run
+        if "\ufe00" <= c <= "\ufe0f" or "\U000e0100" <= c <= "\U000e01ef"
     )
     if len(selectors) >= 2 and (text := _readable(selectors)):
         return text
@@ -236,13 +241,12 @@ def _decode(run: str) -> str:
     kinds = sorted(set(bits))
     if len(bits) < 16 or len(kinds) != 2:
         return ""
-    for one in kinds:
+    readings: list[str] = []
+    for one in kinds:  # which of the two stands for 1, and how many bits make a letter, is not known: every reading is scanned
         word = "".join("1" if c == one else "0" for c in bits)
         for width in (8, 7):
-            text = _readable(bytes(int(word[i : i + width], 2) for i in range(0, len(word) - width + 1, width)))
-            if text:
-                return text
-    return ""
+            readings.append(_readable(bytes(int(word[i : i + width], 2) for i in range(0, len(word) - width + 1, width))))
+    return "\n".join(r for r in readings if r)
 
 
 def _readable(data: bytes) -> str:
@@ -251,6 +255,6 @@ def _readable(data: bytes) -> str:
         moved = bytes((b - shift) % 256 for b in data) if shift else data
         text = moved.decode("utf-8", "ignore")
         good = sum(c.isalnum() or c.isspace() or c in ".,:;!?'\"-/()" for c in text)
-        if len(text) >= 2 and good * 10 >= len(text) * 8:
+        if len(text) >= 2 and good * 10 >= len(text) * 8 and not any(c < " " and c not in "\t\n" for c in text):
             return text
     return ""

@@ -5,9 +5,12 @@ that ties the noun to the reader (your, all, previous, ...). Without the tie ord
 scan copies have them: lower case, no accents. Scripts without word gaps are matched as substrings.
 """
 
+# Word lists and patterns read better unbroken.
+# ruff: noqa: E501
+
 from __future__ import annotations
 
-from gnus_node.content.patterns import Part, make_part, words
+from gnus_node.content.parts import Part, make_part, words
 
 _LANGUAGES: tuple[tuple[str, str, str, str], ...] = (
     # (leads: full words), (nouns: patterns), (ties: patterns), (reveal leads)

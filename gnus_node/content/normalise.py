@@ -20,7 +20,9 @@ MAX_OSC = 4096
 _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _ODD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _TERMINAL = re.compile(
-    rf"\x1b\](?P<osc>[^\x07\x1b\n]{{0,{MAX_OSC}}})(?:\x07|\x1b\\)|(?:\x1b\[|\x9b)[0-?]{{0,64}}[ -/]{{0,8}}[@-~]|\x1b[PX^_][^\x1b\n]{{0,{MAX_OSC}}}\x1b\\"
+    rf"\x1b\](?P<osc>[^\x07\x1b\n]{{0,{MAX_OSC}}})(?:\x07|\x1b\\)"  # a window title, a link
+    r"|(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # a colour, a cursor move
+    rf"|\x1b[PX^_][^\x1b\n]{{0,{MAX_OSC}}}\x1b\\"
 )
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _MARKS = re.compile("[\u0300-\u036f]")
@@ -29,8 +31,8 @@ _IGNORABLE = re.compile(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _SPACE = re.compile(r"\s+")
-_ODD_SPACES = {ord(c): " " for c in "\t\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000_"}
-_ODD_SPACES |= {ord(c): "'" for c in "\u2018\u2019\u02bc\u0060\u00b4"} | {ord(c): '"' for c in "\u201c\u201d\u201e\u00ab\u00bb"}
+_ASCII_ODD = bytes(i for i in range(128) if (i < 32 and i not in (9, 10)) or i == 127)
+_PLAINER = [(c, "'") for c in "\u2018\u2019\u02bc\u0060"] + [(c, '"') for c in "\u201c\u201d\u201e\u00ab\u00bb"] + [("\t", " "), ("_", " ")]
 
 # Letters of other scripts that look like a Latin letter, after NFKC, case folding and removal of accents (UTS #39, the common part).
 _LOOKALIKES = {
@@ -62,10 +64,10 @@ _LOOKALIKES = {
     "z": "ᴢʐ",
 }
 _SKELETON = {ord(other): latin for latin, others in _LOOKALIKES.items() for other in others}
+_OTHERS = "".join(sorted(set(map(chr, _SKELETON))))
+_MIXED_WORD = re.compile(f"[a-z][{_OTHERS}]|[{_OTHERS}][a-z]")
 _LEET = str.maketrans("013456789@$!|+€", "oieasgtbgasilte")
-_ROT13 = str.maketrans(
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "NOPQRSTUVWXYZABCDEFGHIJKLMnopqrstuvwxyzabcdefghijklm"
-)
+_ROT13 = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "NOPQRSTUVWXYZABCDEFGHIJKLMnopqrstuvwxyzabcdefghijklm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +84,23 @@ def clean_controls(text: str) -> Controls:
 
     The strings inside terminal sequences (window titles, links) are invisible to a reader: they are handed back for scanning.
     """
-    if not _ODD.search(text):
+    if not _odd(text):
         return Controls(text.lstrip("\ufeff"), 0, "")
     text = _LINE_ENDS.sub("\n", text)
     hidden: list[str] = []
     before = len(text)
     if "\x1b" in text or "\x9b" in text:
-        text = _TERMINAL.sub(lambda m: hidden.append(m["osc"] or "") or "", text)
+        hidden = [m["osc"] for m in _TERMINAL.finditer(text) if m["osc"]]
+        text = _TERMINAL.sub("", text)
     text = _CONTROL.sub("", text)
-    return Controls(text.lstrip("\ufeff"), before - len(text), "\n".join(h for h in hidden if h))
+    return Controls(text.lstrip("\ufeff"), before - len(text), "\n".join(hidden))
+
+
+def _odd(text: str) -> bool:
+    if text.isascii():
+        raw = text.encode()
+        return len(raw.translate(None, _ASCII_ODD)) != len(raw)
+    return bool(_ODD.search(text))
 
 
 def nfc(text: str) -> str:
@@ -105,14 +115,21 @@ def scan_copy(text: str) -> str:
     """
     if text.isascii():
         return text.lower().replace("_", " ").replace("\t", " ")
-    text = _IGNORABLE.sub("", text).translate(_ODD_SPACES)
-    text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
-    return unicodedata.normalize("NFC", _MARKS.sub("", text)).translate(_ODD_SPACES)
+    text = unicodedata.normalize("NFKC", _IGNORABLE.sub("", text)).casefold()
+    for odd, plain in _PLAINER:
+        text = text.replace(odd, plain)
+    apart = unicodedata.normalize("NFKD", text)
+    return unicodedata.normalize("NFC", _MARKS.sub("", apart)) if apart != text else text
 
 
 def skeleton(folded: str) -> str:
     """A scan copy with letters of other scripts replaced by the Latin letter they look like."""
     return folded if folded.isascii() else folded.translate(_SKELETON)
+
+
+def mixes_scripts(folded: str) -> bool:
+    """Whether some word has a Latin letter beside a letter that only looks Latin."""
+    return not folded.isascii() and bool(_MIXED_WORD.search(folded))
 
 
 def unleet(folded: str) -> str:

@@ -23,7 +23,7 @@ from gnus_node.content.decoding import Decoded, decoded_lines, reads_as_prose
 from gnus_node.content.invisible import Cleaned, remove_invisible
 from gnus_node.content.languages import LANGUAGE_PARTS
 from gnus_node.content.matching import Hit, Matcher
-from gnus_node.content.normalise import Controls, clean_controls, rot13, scan_copy, skeleton, unleet
+from gnus_node.content.normalise import Controls, clean_controls, mixes_scripts, rot13, scan_copy, skeleton, unleet
 from gnus_node.content.patterns import COMMAND_PARTS, PARTS
 
 PROMPT_INJECTION, HIDDEN_INSTRUCTION, HIDDEN_TEXT, ENCODED_CONTENT = (
@@ -39,12 +39,13 @@ MAX_ROUNDS = 6
 _OPEN = Matcher((*PARTS, *LANGUAGE_PARTS))
 _CLOSED = Matcher((*PARTS, *LANGUAGE_PARTS, *COMMAND_PARTS))
 _SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+|(?<=[。！？؟।])")
-_SPACED = re.compile(r"(?:(?<![^\s])\S[ .*_-]{1,3}){6,}+\S(?!\S)")
+_SPACED = re.compile(r"(?<!\S)\S(?:[ .*_-]{1,3}\S(?![^\s.*_-])){6,}+")
 _SPACED_HINT = bytes(0x20 if i == 0x20 else 0x0A if i == 0x0A else 0x61 for i in range(256))
 _SPACED_SHAPE = b"a a a a a a "
 _LETTERS = re.compile(r"[a-z]+")
 _LEET_HINT = bytes(0x61 if chr(i).isalpha() and i < 128 else 0x31 if chr(i) in "0123456789@$!|+" else 0x20 for i in range(256))
-_LEET_SHAPES = (b"a1a", b"a11a", b" 1aa", b"aa1 ", b"aa11 ")
+_LEET_SHAPE = re.compile(rb"1+a")  # a digit or sign before a letter; counts inside a word or before two letters
+_LEET_LETTER = 0x61
 MAX_LEET = 64
 MAX_TOKENS = 2000
 """Odd tokens looked at for one text."""
@@ -59,7 +60,7 @@ _SQUEEZED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One removed or noted line: its text (cut to ``MAX_LINE_KEPT``), why, which family, its number from 1 in the cleaned text (0: none)."""
+    """One removed or noted line: its text (cut to ``MAX_LINE_KEPT``), why, which family, its number from 1 (0: no line)."""
 
     line: str
     reason: str
@@ -94,9 +95,8 @@ def instruction_scrub(text: str) -> Scrubbed:
         removed_lines += lines
         if left == current:
             break
-        again_controls, again = _clean(left)
+        _, again = _clean(left)
         current = again.text
-        del again_controls
     else:
         findings = [*findings[: MAX_FINDINGS - 1], Finding("", HIDDEN_INSTRUCTION, "unsettled", 0)]
         removed_lines += current.count("\n") + 1
@@ -135,7 +135,9 @@ def _round(text: str) -> tuple[str, list[Finding], int]:
             starts = starts or _line_starts(view.copy)
             for number in range(bisect_right(starts, hit.start) - 1, bisect_right(starts, max(hit.start, hit.end - 1))):
                 bad.setdefault(view.numbers[number] if view.numbers is not None else number, (view.reason, hit.family))
-    noted = [Finding(d.before[:MAX_LINE_KEPT], ENCODED_CONTENT, "encoded", d.number + 1) for d in decoded if reads_as_prose(d.before, d.after)]
+    noted = [
+        Finding(d.before[:MAX_LINE_KEPT], ENCODED_CONTENT, "encoded", d.number + 1) for d in decoded if reads_as_prose(d.before, d.after)
+    ]
     if not bad:
         return text, noted[:MAX_FINDINGS], 0
     kept: list[str] = []
@@ -185,9 +187,11 @@ def _views(text: str, decoded: list[Decoded]) -> Iterator[_View]:
     """Each view that differs from those before it, with its hits."""
     plain = scan_copy(text)
     yield _View(plain, PROMPT_INJECTION, _OPEN.find(plain))
-    latin = skeleton(plain)
-    if latin != plain:
-        yield _View(latin, PROMPT_INJECTION, _OPEN.find(latin))
+    latin = skeleton(plain) if mixes_scripts(plain) else plain
+    if latin is not plain:
+        copy, numbers = _some_lines(plain, mixes_scripts)
+        copy = skeleton(copy)
+        yield _View(copy, PROMPT_INJECTION, _OPEN.find(copy), numbers)
     if tokens := _leet(latin):
         copy, numbers = _some_lines(latin, lambda line: any(t in line for t in tokens))
         letters = unleet(copy)
@@ -201,10 +205,11 @@ def _views(text: str, decoded: list[Decoded]) -> Iterator[_View]:
         joined = _join_spaced(copy)
         squeezed = [Hit(m.start(), m.end(), "override") for m in _SQUEEZED.finditer(joined)]
         yield _View(joined, HIDDEN_INSTRUCTION, squeezed + _fresh(_OPEN, joined, copy), numbers)
-    if decoded:
-        copy = skeleton(scan_copy("\n".join(d.before for d in decoded)))
-        opened = skeleton(scan_copy("\n".join(d.after for d in decoded)))
-        yield _View(opened, HIDDEN_INSTRUCTION, _fresh(_CLOSED, opened, copy), [d.number for d in decoded])
+    for opaque, matcher in ((False, _OPEN), (True, _CLOSED)):
+        if lines := [d for d in decoded if d.opaque is opaque]:
+            copy = skeleton(scan_copy("\n".join(d.before for d in lines)))
+            opened = skeleton(scan_copy("\n".join(d.after for d in lines)))
+            yield _View(opened, HIDDEN_INSTRUCTION, _fresh(matcher, opened, copy), [d.number for d in lines])
 
 
 def _some_lines(copy: str, wanted: Callable[[str], bool]) -> tuple[str, list[int]]:
@@ -223,13 +228,13 @@ def _leet(folded: str) -> list[str]:
     """Tokens in which digits and signs, read as letters, make a word the families know. At most ``MAX_LEET``."""
     shape = folded.encode("ascii", "replace").translate(_LEET_HINT)
     tokens: set[str] = set()
-    for mark in _LEET_SHAPES:
-        at = shape.find(mark)
-        while at >= 0 and len(tokens) < MAX_TOKENS:
-            start, end = shape.rfind(b" ", max(0, at - MAX_TOKEN), at + 1) + 1, shape.find(b" ", at + 1, at + MAX_TOKEN)
-            end = end if end >= 0 else at + MAX_TOKEN
-            tokens.add(folded[start or max(0, at - MAX_TOKEN) : end])
-            at = shape.find(mark, end)
+    for mark in _LEET_SHAPE.finditer(shape):
+        if (mark.start() and shape[mark.start() - 1] == _LEET_LETTER) or shape[mark.end() : mark.end() + 1] == b"a":
+            start = shape.rfind(b" ", max(0, mark.start() - MAX_TOKEN), mark.start()) + 1
+            end = shape.find(b" ", mark.end(), mark.end() + MAX_TOKEN)
+            tokens.add(folded[start or max(0, mark.start() - MAX_TOKEN) : end if end >= 0 else mark.end() + MAX_TOKEN])
+            if len(tokens) >= MAX_TOKENS:
+                break
     found: list[str] = []
     for token in tokens:
         if any(len(w) > 3 and w in _OPEN.known and w not in token for w in _LETTERS.findall(unleet(token))):
