@@ -14,8 +14,14 @@ import typer
 from gnus_node.cli.compose import command_app
 from gnus_node.cli.table import ABOUT, COMMANDS, EXIT_CODES, Command
 from gnus_node.config.describe import describe_config
+from gnus_node.flow.table import COORDINATOR, OWNER, table_text
+from gnus_node.net.services import services_table
 from gnus_node.records.errors import CODES
 from gnus_node.records.glossary import glossary_page
+from gnus_node.telemetry.declared import metrics_table
+from gnus_node.telemetry.events import events_table
+from gnus_node.tools.decide import checks_table
+from gnus_node.tools.effects import effects_table
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,9 +83,59 @@ def errors_page() -> str:
     return head + "\n".join(rows) + "\n"
 
 
+_MADE = "<!-- Made from the program by `make schemas`; do not edit. -->\n\n"
+
+
+def flow_page() -> str:
+    """docs/protocol/flow.md: both state machines."""
+    return (
+        f"# Flow\n\n{_MADE}"
+        "A request has two state machines. The *owner* at the ingress holds a request from its durable acceptance to its one signed "
+        "terminal; the *coordinator* at the router carries one generation of it through its stages, under a lease. Each state has a share "
+        "of the time that remains; when it is over, the event is `deadline`. Following `deadline` alone always ends.\n\n"
+        "Durable before anything goes on: the acceptance, `executing`, and the outcome of an effect that is not a read. Nothing else "
+        "waits for the disk.\n\n"
+        f"## Coordinator\n\nStarts at `remember`.\n\n{table_text(COORDINATOR)}\n\n"
+        f"## Owner\n\nStarts at `own_accept`; a restart enters at `own_effects` with the next generation.\n\n{table_text(OWNER)}\n"
+    )
+
+
+def tools_page() -> str:
+    """docs/protocol/tools.md: checks and effect states."""
+    return (
+        f"# Tool mediation\n\n{_MADE}"
+        "Experts propose; the tool intermediary decides. Every proposal runs through these checks in this order; the first that fails "
+        "gives the reason code of the signed attestation. There is no other way to a tool.\n\n"
+        f"## Checks\n\n{checks_table()}\n## Effect states\n\n{effects_table()}"
+    )
+
+
+def services_page() -> str:
+    """docs/protocol/services.md: what nodes ask of each other."""
+    return (
+        f"# Services\n\n{_MADE}"
+        "A service is a stream protocol. A request is one message of signed records, sealed texts and small arguments; the answer is any "
+        "number of progress items, then one result, or an error. A record in a message is checked by whoever acts on it; arguments carry "
+        f"no authority.\n\n{services_table()}\n"
+    )
+
+
+def observability_page() -> str:
+    """docs/protocol/observability.md: metrics and events."""
+    return (
+        f"# Metrics and events\n\n{_MADE}"
+        "Metrics are served in Prometheus form at `/metrics`, under the prefix `gnus_`. Inference is never inside overhead. Events are "
+        f"lines of the structured log.\n\n## Metrics\n\n{metrics_table()}\n## Events\n\n{events_table()}"
+    )
+
+
 def pages() -> dict[str, str]:
     """Every made page by its path in the project."""
     return {
+        "docs/protocol/flow.md": flow_page(),
+        "docs/protocol/tools.md": tools_page(),
+        "docs/protocol/services.md": services_page(),
+        "docs/protocol/observability.md": observability_page(),
         "docs/cli.md": cli_page(),
         "docs/configuration.md": describe_config(),
         "docs/glossary.md": glossary_page(),
