@@ -266,12 +266,23 @@ class Owner:
         if state == State.DONE:
             return Event.OK
         if state == State.PARKED:
-            return Event.PENDING
+            return self._park(case)
         error = answer.args.get("error")
         case.error = GnusError.from_plain(error) if error is not None else GnusError("BACKEND_FAILED", "the router gave up")
         if state == State.FENCED:
             return Event.FENCED if self._another(case) else Event.FAILED
         return Event.FAILED
+
+    def _park(self, case: Case) -> Event:
+        """A person must decide first: nothing was executed, the signed response says what waits. Resuming is a later generation."""
+        verify_chain(case.bag, self._node.trust.state, self._node.clock.wall_ms(), settled=False)
+        waiting = [e for r in case.bag.of(EffectReport) for e in r.body.effects if e.state is EffectState.AWAITING_APPROVAL]
+        case.effects = tuple({e.effect_key: e for e in waiting}.values())
+        case.outcome = Outcome.PENDING_APPROVAL
+        error = GnusError("APPROVAL_REQUIRED", f"{len(case.effects)} tool calls wait for a person")
+        case.response = self._ending.respond(case, case.outcome, None, error)
+        self._ending.store(case)
+        return Event.PENDING
 
     async def _effects(self, case: Case, budget_ms: int) -> Event:
         """Start the next generation; where writes are possible at all, ask the pinned intermediary what has happened first."""

@@ -9,7 +9,7 @@ from gnus_node.evidence.bag import Bag
 from gnus_node.ports.submit import Answered, Source
 from gnus_node.privacy.parcels import Vault
 from gnus_node.records.base import SCORE_ONE
-from gnus_node.records.enums import AnswerType, Outcome, Proof
+from gnus_node.records.enums import AnswerType, EffectState, Outcome, Proof
 from gnus_node.records.envelope import Signed
 from gnus_node.records.evidence import AnswerSource, GroundingEvidence, RetrievalResult, SynthesisResult
 from gnus_node.records.expert import ExpertOutput
@@ -52,6 +52,11 @@ def present(bag: Bag, vault: Vault, response: Signed[AgentResponse], latency_ms:
         verdict=Proof.PROVED,
         reason_code=body.error.code if body.error else (result.reason_code if result else "OK"),
         reason=reason,
+        pending_approvals=tuple(
+            {"tool": e.tool_name, "tool_call_id": e.tool_call_id, "effect": str(e.effect_class)}
+            for e in body.effects
+            if e.state is EffectState.AWAITING_APPROVAL
+        ),
         effects=tuple({"tool": e.tool_name, "state": str(e.state), "effect": str(e.effect_class)} for e in body.effects),
         created_at_ms=created_at_ms,
     )

@@ -13,7 +13,7 @@ from gnus_node.cognition.planner import PlanInput, plan_request
 from gnus_node.flow.run import RESERVE_MS, Run
 from gnus_node.flow.table import Event, State
 from gnus_node.records.authority import Absence
-from gnus_node.records.enums import BackendKind, EffectClass, ExpertRole, MemoryMode, ProcessingPass, RoleName, Stage
+from gnus_node.records.enums import BackendKind, EffectState, ExpertRole, MemoryMode, ProcessingPass, RoleName, Stage
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.evidence import GroundingEvidence, RetrievalResult, SynthesisResult
@@ -216,7 +216,7 @@ async def tool(run: Run, budget_ms: int) -> Event:
     finally:
         run.turn += 1
     reports = [r for r in records if isinstance(r.body, EffectReport)]
-    waiting = [e for r in reports for e in r.body.effects if str(e.state) == "awaiting_approval" and e.effect_class is not EffectClass.READ]
+    waiting = [e for r in reports for e in r.body.effects if e.state is EffectState.AWAITING_APPROVAL]
     return Event.PENDING if waiting else Event.OK
 
 
