@@ -89,6 +89,7 @@ class NodeAdmin:
         trust = self._context.trust.state
         now = self._context.clock.wall_ms()
         problems = self._problems()
+        sizes = self._store.table_bytes()
         if not head_fresh(trust, now):
             problems.append("the trust head is stale: writes are refused")
         return {
@@ -113,7 +114,8 @@ class NodeAdmin:
                 "authority": f"{trust.charter.body.threshold} of {len(trust.charter.body.authority_keys)}",
             },
             "commits": self._store.commits,
-            "bytes_per_table": {t.name: {"rows": t.rows, "bytes": t.size_bytes, "max_rows": t.max_rows} for t in self._store.table_bytes()},
+            "bytes_per_table": {t.name: t.size_bytes for t in sizes},
+            "rows_per_table": {t.name: t.rows for t in sizes if t.rows},
         }
 
     async def ask(self, question: str, **options: Any) -> Answered:
