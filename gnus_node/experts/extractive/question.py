@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise, takewhile
 
 from gnus_node.experts.extractive.words import SOFT_STEMS, STOP_STEMS, SYNONYMS, Word, fold, words
 from gnus_node.experts.symbolic.tokens import tokenize
@@ -53,6 +54,10 @@ class Question:
     unit: Unit | None
     defines: bool
     """It names one thing and asks what that is."""
+    counted: str = ""
+    """Stem of what "how many" counts."""
+    plural: bool = False
+    """It asks for several things."""
 
     @property
     def names(self) -> tuple[Concept, ...]:
@@ -110,22 +115,39 @@ def analyse(text: str) -> Question:
     ask = next((kind for pattern, kind in _ASKS if pattern.search(folded)), Ask.WHAT)
     unit, (unit_start, unit_end) = _unit(text)
     found = [w for w in words(text) if not (unit_start <= w.start and w.end <= unit_end)]
-    concepts: dict[str, Concept] = {}
     own = frozenset(w.stem for w in found)
+    concepts: dict[str, Concept] = {}
+    measure = ""
     for at, word in enumerate(found):
-        if word.stem in STOP_STEMS or word.stem in SOFT_STEMS:
-            continue
         if ask in (Ask.NUMBER, Ask.TIME) and fold(word.raw) in _KIND_WORDS and at <= 3:
-            measure = _MEASURES.get(fold(word.raw)) if at <= 2 else None
-            if measure is None or unit is not None:
-                continue
-            concepts[measure] = Concept(measure, _phrases(measure, own | {measure}))
-            continue
-        name = word.raw[0].isdigit() or (word.capital and at > 0 and not _heading(found))
-        if len(concepts) < MAX_CONCEPTS:
+            measure = measure or _MEASURES.get(fold(word.raw), "")
+        elif word.stem not in STOP_STEMS and word.stem not in SOFT_STEMS and len(concepts) < MAX_CONCEPTS:
+            name = word.raw[0].isdigit() or (word.capital and at > 0 and not _heading(found))
             concepts.setdefault(word.stem, Concept(word.stem, _phrases(word.stem, own), name))
-    every = own.union(*(phrase for c in concepts.values() for phrase in c.phrases)) - STOP_STEMS
-    return Question(ask, tuple(concepts.values()), every, own - STOP_STEMS, unit, _defines(text, len(concepts)))
+    implied = "location" if ask is Ask.WHERE else measure if unit is None else ""
+    if implied and all(c.name for c in concepts.values()):
+        concepts[implied] = Concept(implied, _phrases(implied, own | {implied}))
+    every = own.union({implied} - {""}, *(phrase for c in concepts.values() for phrase in c.phrases)) - STOP_STEMS
+    return Question(
+        ask,
+        tuple(concepts.values()),
+        every,
+        own - STOP_STEMS,
+        unit,
+        _defines(text, len(concepts)),
+        counted=_counted(found) if unit is None else "",
+        plural=any(w.raw.endswith("s") and w.raw.islower() and w.stem != w.raw and w.stem not in STOP_STEMS for w in found),
+    )
+
+
+def _counted(found: list[Word]) -> str:
+    """What "how many" counts: the last of the content words right after it ("how many other roles" counts roles)."""
+    for at, (first, second) in enumerate(pairwise(found)):
+        if (fold(first.raw), fold(second.raw)) == ("how", "many"):
+            run = list(takewhile(lambda w: w.stem not in STOP_STEMS, found[at + 2 : at + 5]))
+            plural = [w.stem for w in run if w.stem != fold(w.raw)]
+            return plural[0] if plural else run[0].stem if run else ""
+    return ""
 
 
 def _heading(found: list[Word]) -> bool:
