@@ -77,6 +77,11 @@ def pieces(passage: Passage) -> list[Piece]:
     return list(islice(chain(_fields(reader), _sentences(reader)), MAX_PIECES))
 
 
+def abbreviated(text: str, end: int) -> bool:
+    """Whether the dot before ``end`` belongs to an abbreviation."""
+    return _ABBREVIATED.search(text[max(0, end - 12) : end]) is not None
+
+
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     part = text[start:end]
     return start + len(part) - len(part.lstrip()), start + len(part.rstrip())
@@ -105,7 +110,7 @@ def _fields(reader: _Reader) -> Iterator[Piece]:
 
 def _sentences(reader: _Reader) -> Iterator[Piece]:
     text = reader.text
-    cuts = [m for m in _SENTENCE_END.finditer(text) if "\n" in m[0] or not _ABBREVIATED.search(text[max(0, m.start() - 12) : m.start()])]
+    cuts = [m for m in _SENTENCE_END.finditer(text) if "\n" in m[0] or not abbreviated(text, m.start())]
     starts = [0, *(m.end() for m in cuts)]
     ends = [*(m.start() for m in cuts), len(text)]
     before = 0

@@ -2,7 +2,7 @@
 
 The rules err towards silence. A *field* answers only if its path names the question's subject exactly, its label holds nothing the question
 does not ask for, and together with the value it covers every concept of the question. A *sentence* answers only if names and numbers of the
-question are all there and at least three quarters of its concepts. What is said in the question already is no answer.
+question are all there and at least four fifths of its concepts. What is said in the question already is no answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gnus_node.experts.extractive.values import MAX_ANSWER, fits, quantity, says
 from gnus_node.experts.extractive.words import SOFT_STEMS, STOP_STEMS, stems, words
 
 MAX_PASSAGES = 64
-MIN_COVERAGE = 75
+MIN_COVERAGE = 80
 """Percent of a question's concepts that a sentence and its headings must cover."""
 RIVAL_MARGIN = 2.0
 FIELD_MARGIN = 6.0
@@ -32,7 +32,8 @@ _IS = re.compile(r"\s*(?:\([^)]{0,60}\)\s*)?(?:is|are|was|were|means|refers to|d
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A span that may be the answer. ``subject`` is the root of its path, ``anchored`` whether the question names that root."""
+    """A span that may be the answer. ``subject`` is the root of its path, ``anchored`` whether the question names that root, ``field``
+    whether it is a labelled value."""
 
     passage: Passage
     start: int
@@ -40,6 +41,7 @@ class Candidate:
     score: float
     subject: str
     anchored: bool
+    field: bool
 
     @property
     def text(self) -> str:
@@ -161,15 +163,19 @@ def _candidates(passage: Passage, question: Question, around: _Surroundings) -> 
     if mentioned and not subject and len(path) > 1:
         return []  # it is about something whose name only resembles the question's
     rooted = len(path) > 1 and bool(subject)
+    # without capitals the question may still mean the name; a value under another name is no answer to it, one in a file "x.md" may be
+    foreign = (
+        not subject and len(path) > 1 and not re.search(r"[./]", root) and bool(main_stems(root) & {c.stem for c in question.concepts})
+    )
     address = stems(passage.uri.replace("/", " "))
     found: list[Candidate] = []
     for piece in pieces(passage):
         place = _Place(subject, stems(" ".join(piece.path[rooted:])), address)
-        if (score := _score(piece, question, place, rooted)) is None:
+        if (piece.field and foreign) or (score := _score(piece, question, place, rooted)) is None:
             continue
         span = value_span(piece, question) if piece.field else (piece.start, piece.end)
         if span is not None:
-            found.append(Candidate(passage, span[0], span[1], score, root, bool(subject)))
+            found.append(Candidate(passage, span[0], span[1], score, root, bool(subject), piece.field))
     return found
 
 
@@ -212,8 +218,7 @@ class Choice:
 def _margin(best: Candidate, other: Candidate) -> float:
     """How much lower the score of what still counts beside the best. Corpora name their sections differently; fields that passed the label
     check say the same thing all the same."""
-    fields = best.score >= FIELD_BONUS and other.score >= FIELD_BONUS - FIELD_MARGIN
-    return FIELD_MARGIN if fields and best.passage.corpus != other.passage.corpus else RIVAL_MARGIN
+    return FIELD_MARGIN if best.field and other.field and best.passage.corpus != other.passage.corpus else RIVAL_MARGIN
 
 
 def _undated(title: str) -> str:
@@ -229,7 +234,6 @@ def choose(question: Question, passages: Sequence[Passage]) -> Choice | None:
     near = [c for c in ranked if c.passage.evidence_id != best.passage.evidence_id and c.score >= best.score - _margin(best, c)]
     support = tuple(c for c in near if same_answer(c.text, best.text))
     rivals = tuple(c for c in near if not same_answer(c.text, best.text) and _undated(c.passage.title) != _undated(best.passage.title))
-    confused = [r for r in rivals if r.subject != best.subject and r.anchored == best.anchored and r.score == best.score]
-    if confused and (best.anchored or not question.names) and best.score >= FIELD_BONUS:
-        return None
+    if best.field and any(r.field and r.subject != best.subject and r.anchored == best.anchored for r in rivals):
+        return None  # the label fits, but whose value is meant?
     return Choice(best, support, rivals)

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from gnus_node.experts.backend import Passage
 from gnus_node.experts.extractive.pieces import path_of
 from gnus_node.experts.extractive.question import Question
-from gnus_node.experts.extractive.words import stems
+from gnus_node.experts.extractive.words import stem, stems
 
-_FORM_WORDS = frozenset(stems("republic federated federation states state kingdom islands island commonwealth union the"))
+_FORM_WORDS = frozenset(stems("republic federal federated federation states state kingdom islands island commonwealth union the"))
 _COMMON = frozenset(stems("united new saint great north south east west northern southern eastern western central"))
 """Words of many names: no name by themselves."""
+_NAME = stem("name")
 MAX_ALIAS = 200
 
 
@@ -21,7 +22,7 @@ def aliases(passages: Sequence[Passage]) -> dict[str, tuple[frozenset[str], ...]
     found: dict[str, list[frozenset[str]]] = {}
     for passage in passages:
         path = path_of(passage.title)
-        about_names = any("name" in found_in and len(found_in) > 1 for found_in in map(stems, path[1:]))
+        about_names = any(_NAME in found_in and len(found_in) > 1 for found_in in map(stems, path[1:]))
         if about_names and len(passage.text) <= MAX_ALIAS:
             value = stems(re.split(r"[;(/\n]", passage.text.split(":")[-1], maxsplit=1)[0])
             if value:

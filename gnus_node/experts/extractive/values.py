@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gnus_node.experts.extractive.pieces import Piece
+from gnus_node.experts.extractive.pieces import Piece, abbreviated
 from gnus_node.experts.extractive.question import Ask, Question
 from gnus_node.experts.extractive.words import Word, fold, words
 from gnus_node.experts.symbolic.numbers import SCALES, TEENS, TENS, UNITS
@@ -85,7 +85,8 @@ def value_span(piece: Piece, question: Question) -> tuple[int, int] | None:
     if question.unit is not None:
         found = quantity(text, question.unit)
         return (piece.start + found[0], piece.start + found[1]) if found else None
-    cut = (_AFTER_LIST if question.plural and question.ask in (Ask.WHAT, Ask.WHO, Ask.WHERE) else _AFTER_VALUE).search(text, 1)
+    cuts = (_AFTER_LIST if question.plural and question.ask in (Ask.WHAT, Ask.WHO, Ask.WHERE) else _AFTER_VALUE).finditer(text, 1)
+    cut = next((c for c in cuts if not (c[0][0] == "." and abbreviated(text, c.start() + 1))), None)
     end = cut.start() if cut else len(text)
     if question.ask is Ask.WHAT and cut is not None and ";" in cut[0] and text[:1].islower():
         longer = _AFTER_LIST.search(text, 1)  # a description, not a name
