@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from gnus_node.records.base import Committed
@@ -83,16 +83,18 @@ def flat(value: Any) -> list[Any]:
     return [value]
 
 
+def named_once(manifest: CapabilityManifest) -> bool:
+    """A constraint named twice has no view."""
+    return all(len({c.name for c in r.constraints}) == len(r.constraints) for r in manifest.required_capabilities)
+
+
 @pytest.mark.parametrize("body", BODIES, ids=KIND_NAMES)
 @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_arbitrary_records_have_a_view_that_reads_back(body: Any, data: st.DataObject) -> None:
-    signed = opened(data.draw(bodies(body)))
-    try:
-        shown = to_view(signed, {})
-    except GnusError as error:
-        assert body is CapabilityManifest, error  # a constraint named twice has no view
-        return
+    value = data.draw(bodies(body))
+    assume(not isinstance(value, CapabilityManifest) or named_once(value))
+    shown = to_view(opened(value), {})
     assert dump(read_record(body.KIND, read_view(write_view(shown)))) == shown
 
 
@@ -100,7 +102,7 @@ def test_arbitrary_records_have_a_view_that_reads_back(body: Any, data: st.DataO
 def test_unknown_fields_nulls_and_missing_fields_are_refused(body: Any) -> None:
     shown = to_view(opened(sample(body)), {})
     view = view_for(body)
-    with pytest.raises(GnusError, match="MALFORMED: .*extra_forbidden"):
+    with pytest.raises(GnusError, match=r"MALFORMED: .*extra_forbidden"):
         read_as(view, shown | {"surprise": 1})
     for name, info in view.model_fields.items():
         with pytest.raises(GnusError, match="MALFORMED"):

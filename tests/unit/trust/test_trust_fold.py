@@ -145,14 +145,18 @@ def test_a_charter_holds_only_by_its_own_authority() -> None:
     assert open_charter(signed(other, STRANGER, swarm=swarm_id(encode_part(other))))
 
 
+ROUTER_0 = role_key(RoleName.ROUTER, 0).public
+GRANT_0 = signed(grant_body(0), A1, A2)
+TWICE = tuple(RoleKey(role=role, key=ROUTER_0) for role in list(RoleName)[:2])
+
+
 @pytest.mark.parametrize(
     "records",
     [
-        [signed(grant_body(0), A1, A2), signed(grant_body(1, transport_key=role_key(RoleName.ROUTER, 0).public), A1, A2)],
-        [signed(grant_body(0, roles=tuple(RoleKey(role=r, key=role_key(RoleName.ROUTER, 0).public) for r in list(RoleName)[:2])), A1, A2)],
-        [signed(grant_body(0), A1, A2), signed(tenant_body(policy_keys=(role_key(RoleName.ROUTER, 0).public,)), A1, A2)],
-        [signed(tenant_body(), A1, A2), signed(tenant_body("other", 130, client_keys=(role_key(RoleName.ROUTER, 0).public,)), A1, A2)]
-        + [signed(grant_body(0), A1, A2)],
+        [GRANT_0, signed(grant_body(1, transport_key=ROUTER_0), A1, A2)],
+        [signed(grant_body(0, roles=TWICE), A1, A2)],
+        [GRANT_0, signed(tenant_body(policy_keys=(ROUTER_0,)), A1, A2)],
+        [GRANT_0, signed(tenant_body(), A1, A2), signed(tenant_body("other", 130, client_keys=(ROUTER_0,)), A1, A2)],
     ],
     ids=["two nodes", "two roles of a node", "a role and a tenant's purpose", "two tenants and a node"],
 )
