@@ -43,7 +43,9 @@ def changed(part: Any, path: str, value: Any) -> Any:
 def mandate(**change: Any) -> RequestMandate:
     base = sample(RequestMandate)
     values = {k: v for k, v in vars(base).items() if v is not None}
-    return RequestMandate.model_validate(values | {"ceilings": BASE, "generation": 2, "request_id": UUID} | change)
+    return RequestMandate.model_validate(
+        values | {"ceilings": BASE, "generation": 2, "request_id": UUID, "intermediary_id": "node-1"} | change
+    )
 
 
 MANDATE = mandate()
@@ -119,6 +121,7 @@ WIDENED: list[tuple[str, Any]] = [
     ("tool_policy.allowlisted_paths", ("/srv/docs/../x",)),
     ("tool_policy.allowlisted_paths", ("/etc", "/srv/docs")),
     ("tool_policy.require_dry_run", False),
+    ("intermediary_id", "node-2"),
     ("sandbox_profile.default_deny", False),
     ("attestation_requirements.require_task_attestation", False),
     ("attestation_requirements.require_tool_attestation", False),
