@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from gnus_node.records.authority import RoleGrant
 from gnus_node.records.base import Committed
 from gnus_node.records.catalog import BODIES
 from gnus_node.records.enums import AnswerType, ConsensusState, PrivacyScope, ReplicationPolicy, TrustClass
@@ -21,6 +22,7 @@ from gnus_node.records.evidence import SynthesisResult
 from gnus_node.records.expert import CapabilityConstraint, CapabilityManifest, ExpertOutput, RequiredCapability, ToolProposal
 from gnus_node.records.jsontext import canonical, read_view, write_view
 from gnus_node.records.memory import DerivedMemory, MemoryEvent, MemoryProvenanceMetadata
+from gnus_node.records.plan import ExecutionPlan
 from gnus_node.records.settlement import LearningEvent, TaskRecord
 from gnus_node.records.tools import DryRunResult, SanitizedData
 from gnus_node.records.views import (
@@ -32,6 +34,7 @@ from gnus_node.records.views import (
     MemoryEventView,
     TaskRecordView,
     dump,
+    json_plain,
     read_as,
     read_record,
     to_view,
@@ -355,6 +358,15 @@ def test_every_error_has_a_view(code: str) -> None:
     assert (view.code, view.definite, view.retryable) == (code, CODES[code].definite, CODES[code].retryable)
     assert read_as(ErrorView, read_view(write_view(dump(view)))) == view
     assert read_as(ErrorView, GnusError(code).to_plain())
+
+
+def test_an_unsigned_body_prints_with_numbers() -> None:
+    plain = json_plain(sample(ExecutionPlan))
+    assert plain["constraints"]["max_spend"] == 0.007
+    assert plain["attestation_requirements"]["min_reputation"] == 0.7
+    assert plain["query_hash"].startswith("sha256:")
+    assert json_plain(sample(RoleGrant))["tier"] == "D"
+    assert json.loads(json.dumps(plain)) == plain
 
 
 def test_an_error_of_no_known_code_is_refused() -> None:
