@@ -14,6 +14,7 @@ import typer
 from gnus_node.cli.compose import command_app
 from gnus_node.cli.table import ABOUT, COMMANDS, EXIT_CODES, Command
 from gnus_node.config.describe import describe_config
+from gnus_node.records import extensions
 from gnus_node.records.errors import CODES
 from gnus_node.records.glossary import glossary_page
 
@@ -84,6 +85,7 @@ def pages() -> dict[str, str]:
         "docs/configuration.md": describe_config(),
         "docs/glossary.md": glossary_page(),
         "docs/protocol/errors.md": errors_page(),
+        "docs/protocol/extensions.md": extensions.markdown(),
     }
 
 
