@@ -186,6 +186,11 @@ def test_experts_are_assigned_exactly_and_in_the_plans_stages(assignments: Any, 
     assert plan_within_mandate(changed(PLAN, "assignments", assignments), MANDATE) == [name]
 
 
+def test_a_plan_may_assign_all_of_its_stages() -> None:
+    exact = changed(PLAN, "execution_graph.stages", (Stage.DRAFT, Stage.VERIFY))
+    assert plan_within_mandate(exact, MANDATE) == []
+
+
 def test_an_expert_named_twice_and_a_tool_stage_without_an_intermediary() -> None:
     twice = (*PLAN.selected_elms, *PLAN.selected_elms)
     assert plan_within_mandate(changed(PLAN, "selected_elms", twice), MANDATE) == ["selected_elms: repeated expert"]
