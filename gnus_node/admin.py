@@ -12,9 +12,9 @@ from gnus_node.evidence.bundle import import_trust
 from gnus_node.net import rpc
 from gnus_node.net.context import NodeContext
 from gnus_node.ports.submit import Answered, Ask, Caller, StatusSink
-from gnus_node.records.base import json_plain
 from gnus_node.records.enums import AnswerType, PrivacyMode, RoleName
 from gnus_node.records.errors import GnusError
+from gnus_node.records.views import json_plain
 from gnus_node.role import Front
 from gnus_node.store.engine import LmdbStore
 from gnus_node.trust.check import head_fresh

@@ -5,6 +5,9 @@ Only settled requests end. The signed records hold commitments and no text, so t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import trio
 
 from gnus_node.evidence.inputs import committed_of
@@ -13,6 +16,7 @@ from gnus_node.flow.journal import IDEMPOTENCY, JOURNAL, JournalRow, Phase, deco
 from gnus_node.net.context import NodeContext
 from gnus_node.ports.store import Write
 from gnus_node.records.authority import RequestMandate
+from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.store.payloads import PayloadStore
 
@@ -53,15 +57,17 @@ class Retention:
     async def _forget(self, row: JournalRow) -> None:
         """Texts, request key, idempotency key and journal row of one request, in one batch."""
         writes = [Write(JOURNAL, request_key(row.request_id), None)]
+        bag: Iterable[Signed[Any]] = ()
         try:
             answer = await self._archive.answer(row.request_id)
-            bag = await self._archive.bag(answer, settled=True) if answer is not None else []
+            if answer is not None:
+                bag = await self._archive.bag(answer, settled=True)
         except GnusError as error:
             self._node.log.warning("retention.unreadable", request_id=row.request_id, code=error.code)
-            bag = []
-        commitments = {c.commitment for record in bag for c in committed_of(record)}
+        records = tuple(bag)
+        commitments = {c.commitment for record in records for c in committed_of(record)}
         writes += self._payloads.writes_to_forget(row.request_id, commitments)
-        keys = {r.body.idempotency for r in bag if isinstance(r.body, RequestMandate) and r.body.idempotency}
+        keys = {r.body.idempotency for r in records if isinstance(r.body, RequestMandate) and r.body.idempotency}
         writes += [Write(IDEMPOTENCY, key, None) for key in keys]
         await self._node.store.commit(writes)
         self._node.vaults.forget(row.request_id)
