@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 
 from gnus_node.content.normalise import scan_copy
@@ -27,8 +28,6 @@ _JOINING = frozenset({"and", "of", "the", "da", "de", "del", "di", "du", "la", "
 
 _DATA = json.loads(resources.files(__package__).joinpath("ontology.json").read_text("utf-8"))
 STOPWORDS = frozenset(_DATA["stopwords"].split())
-PLAIN_LEAVES = frozenset(_DATA["plain_leaves"])
-"""Path segments that add nothing to their parent: "Capital > name" is the capital."""
 
 
 def _concepts() -> dict[str, list[tuple[tuple[str, ...], str]]]:
@@ -42,18 +41,43 @@ def _concepts() -> dict[str, list[tuple[tuple[str, ...], str]]]:
     return by_first
 
 
+@lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """Light plural stemming: countries, boxes, rivers; not bus, glass, analysis."""
-    if len(word) <= 3 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+    """Light stemming: plurals, -ing, -ed and a final -e go from long words (countries, cleaning, routed); bus, glass, analysis stay. Both
+    sides are stemmed alike, so a stem need not be a word."""
+    if len(word) <= 3 or not word.isalpha():
         return word
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    if word.endswith(("xes", "ses", "zes", "ches", "shes")):
-        return word[:-2]
-    return word[:-1]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        if word.endswith("ies") and len(word) > 4:
+            word = word[:-3] + "y"
+        else:
+            word = word[:-2] if word.endswith(("xes", "ses", "zes", "ches", "shes")) else word[:-1]
+    for ending in ("ing", "ed"):
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            word = word[: -len(ending)]
+            if word[-1] == word[-2] and word[-1] not in "aeiouls":
+                word = word[:-1]
+            break
+    return word[:-1] if word.endswith("e") and len(word) > 4 else word
 
 
 _CONCEPTS = _concepts()
+PLAIN_LEAVES = frozenset(map(stem, _DATA["plain_leaves"]))
+"""Words of path segments that add nothing to their parent: "Capital > name" is the capital."""
+_WORDS_OF: dict[str, frozenset[str]] = {}
+for _entries in _CONCEPTS.values():
+    for _parts, _concept in _entries:
+        _WORDS_OF[_concept] = _WORDS_OF.get(_concept, frozenset()).union(_parts)
+
+
+def is_concept(term: str) -> bool:
+    """Whether a term stands for a concept rather than a word."""
+    return term in _WORDS_OF
+
+
+def with_words(terms: Iterable[str]) -> frozenset[str]:
+    """Terms together with every word by which their concepts are said."""
+    return frozenset(terms).union(*(_WORDS_OF.get(term, frozenset()) for term in terms))
 
 
 def raw_tokens(text: str) -> list[str]:
@@ -62,6 +86,8 @@ def raw_tokens(text: str) -> list[str]:
 
 
 def _one(token: str) -> str:
+    if token.isalpha():
+        return token
     if token[0].isdigit():
         return token.replace(",", "") if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", token) else token
     return token.removesuffix("'s").replace("'", "")
@@ -69,7 +95,7 @@ def _one(token: str) -> str:
 
 def name_tokens(text: str) -> tuple[str, ...]:
     """A name as stemmed tokens without joining words; "Saint" and "St." are one."""
-    return tuple("st" if t == "saint" else stem(t) for t in raw_tokens(text) if t not in STOPWORDS)
+    return tuple(_term(t) for t in raw_tokens(text) if t not in STOPWORDS)
 
 
 def concepts_of(stems: Sequence[str]) -> list[tuple[int, int, str]]:
@@ -88,9 +114,13 @@ def concepts_of(stems: Sequence[str]) -> list[tuple[int, int, str]]:
 
 def index_terms(text: str) -> list[str]:
     """What the index holds for a text: its stems without stopwords, and the concepts beside their words."""
-    stems = [stem(t) for t in raw_tokens(text)]
-    terms = ["st" if t == "saint" else t for t in stems if t not in STOPWORDS]
-    return terms + [concept for _, _, concept in concepts_of(stems)]
+    tokens = raw_tokens(text)
+    terms = [_term(t) for t in tokens if t not in STOPWORDS]
+    return terms + [concept for _, _, concept in concepts_of([stem(t) for t in tokens])]
+
+
+def _term(token: str) -> str:
+    return "st" if token == "saint" else stem(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +139,8 @@ class Query:
 def analyse_query(question: str) -> Query:
     """Analyse a question; text beyond ``MAX_QUESTION_CHARS`` is left out."""
     question = question[:MAX_QUESTION_CHARS]
-    stems = [stem(t) for t in raw_tokens(question)]
+    tokens = raw_tokens(question)
+    stems = [stem(t) for t in tokens]
     terms: dict[str, None] = {}
     at = 0
     spans = {start: (end, concept) for start, end, concept in concepts_of(stems)}
@@ -118,8 +149,8 @@ def analyse_query(question: str) -> Query:
             at, concept = spans[at]
             terms[concept] = None
             continue
-        if stems[at] not in STOPWORDS:
-            terms["st" if stems[at] == "saint" else stems[at]] = None
+        if tokens[at] not in STOPWORDS:
+            terms[_term(tokens[at])] = None
         at += 1
     phrases = [name_tokens(a or b) for a, b in _QUOTED.findall(question)][:MAX_PHRASES]
     return Query(
@@ -164,8 +195,3 @@ def contains(words: Sequence[str], part: Sequence[str]) -> int:
         if words[at] == part[0] and tuple(words[at : at + size]) == tuple(part):
             return at
     return -1
-
-
-def union(parts: Iterable[Iterable[str]]) -> frozenset[str]:
-    """All terms of several."""
-    return frozenset(term for part in parts for term in part)

@@ -16,7 +16,8 @@ from gnus_node.records.enums import SourceClass
 from gnus_node.records.errors import GnusError
 
 TITLE_SEPARATOR = " > "
-MAX_PASSAGE_CHARS = 8000
+MAX_PASSAGE_CHARS = 2400
+"""Longest passage: a few paragraphs, so that a hit points at its place."""
 MAX_TITLE_CHARS = 400
 MAX_NAMES = 48
 MAX_URI = 1000
@@ -80,7 +81,9 @@ class Passage:
     fresh_at_ms: int
     sha256: str
     span: tuple[int, int] = (0, 0)
-    names: tuple[str, ...] = field(default=())
+    names: tuple[str, ...] = ()
+    terms: tuple[str, ...] = field(default=(), repr=False)
+    """The analysed form, filled by the index: one text of terms for each segment of the path, then one for the passage's own text."""
 
     @property
     def path(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import html
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib import metadata, resources
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -100,8 +101,13 @@ def _registry() -> dict[str, list[str]]:
 
 def plain(markup: str) -> str:
     """A field's text without its markup."""
-    text = html.unescape(_TAG.sub("", _BREAK.sub(" ", markup)))
-    return re.sub(r"\s+", " ", text).strip()
+    text = _TAG.sub("", _BREAK.sub(" ", markup)) if "<" in markup else markup
+    return " ".join(html.unescape(text).split())
+
+
+@lru_cache(maxsize=8192)
+def _slug(part: str) -> str:
+    return quote(re.sub(r"\W+", "_", part.strip().lower()).strip("_"), safe="")
 
 
 def _names(candidates: list[str]) -> tuple[str, ...]:
@@ -126,14 +132,14 @@ def _country_passages(config: CorpusConfig, file: Traversable, registry: dict[st
     candidates: list[str] = []
     for key in _NAME_FIELDS:
         bare = _ASIDE.sub("", texts.get(key, "")).partition(";")[0]
-        candidates += re.split(r"[,/]\s*", bare) if key in _LISTED else [bare]
+        candidates += re.split(r"[,/]\s*| or ", bare) if key in _LISTED else [bare]
     candidates += registry.get(code, [])
-    names = _names(candidates)
+    names = _names(candidates) + tuple(a for a in re.split(r" or |[,/] *", texts.get("abbreviation", "")) if re.fullmatch(r"[A-Z]{2}", a))
     short = next((n for n in (texts.get("conventional short form", ""), *names) if n and n.lower() != "none"), code.upper())
     short = _ASIDE.sub("", short).strip() if not short.startswith("(") and short.count("(") and short.endswith(")") else short
     seen: set[str] = set()
     for path, text in _leaves(country, (), 0):
-        place = "/".join((code, *(quote(re.sub(r"\W+", "_", part.strip().lower()).strip("_"), safe="") for part in path)))
+        place = "/".join((code, *map(_slug, path)))
         while place in seen:
             place += "~"
         seen.add(place)
@@ -144,8 +150,9 @@ def _leaves(node: dict[str, Any], path: tuple[str, ...], depth: int) -> Iterator
     """Text leaves with their paths; a note goes with its text, or stands alone where there is none."""
     text, note = node.get("text"), node.get("note")
     told = plain(note) if isinstance(note, str) else ""
-    if isinstance(text, str) and plain(text):
-        yield path, plain(text) + (f" ({told})" if told else "")
+    said = plain(text) if isinstance(text, str) else ""
+    if said:
+        yield path, said + (f" ({told})" if told else "")
     elif told:
         yield (*path, "note"), told
     if depth >= MAX_DEPTH:

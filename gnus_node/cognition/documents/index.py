@@ -8,11 +8,13 @@ Invariants: the digest is written last, so a build that was cut off is done agai
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
@@ -30,6 +32,8 @@ MAX_PASSAGES = 500_000
 """Passages of one corpus."""
 MAX_INDEX_TITLE = 4000
 BATCH = 2000
+MAX_SUBJECTS = 4096
+"""Subjects whose names are remembered."""
 MAX_GET = 2000
 """Passages fetched in one call."""
 
@@ -57,6 +61,9 @@ class Passages(Protocol):
     def ids(self) -> list[str]:
         """Every id."""
 
+    def count(self) -> int:
+        """How many."""
+
     def digest(self) -> str:
         """Digest of the source this was built from; "" while it is not complete."""
 
@@ -69,11 +76,13 @@ class PassageStore:
 
     def __init__(self, path: Path | None) -> None:
         self._lock = threading.Lock()
+        self._subjects: dict[str, tuple[str, ...]] = {}
         try:
             self._db = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False, isolation_level=None)
             self._db.executescript(
                 "PRAGMA temp_store=MEMORY; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-                "CREATE TABLE IF NOT EXISTS passage (id TEXT PRIMARY KEY, row TEXT NOT NULL) WITHOUT ROWID;"
+                "CREATE TABLE IF NOT EXISTS passage (id TEXT PRIMARY KEY, row TEXT NOT NULL);"
+                "CREATE TABLE IF NOT EXISTS subject (key TEXT PRIMARY KEY, names TEXT NOT NULL) WITHOUT ROWID;"
                 "CREATE TABLE IF NOT EXISTS note (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
             )
         except sqlite3.Error as error:
@@ -91,12 +100,30 @@ class PassageStore:
         for part in _batches(wanted, 500):
             marks = ",".join("?" * len(part))
             for doc_id, row in self._rows(f"SELECT id, row FROM passage WHERE id IN ({marks})", part):
-                found[str(doc_id)] = _from_row(str(row))
+                found[str(doc_id)] = _from_row(str(row), self._names)
         return [found[doc_id] for doc_id in wanted if doc_id in found]
 
     def put_many(self, passages: Iterable[Passage]) -> None:
-        """All or none, in one transaction."""
-        self._write("INSERT OR REPLACE INTO passage VALUES (?, ?)", ((p.evidence_id, _to_row(p)) for p in passages))
+        """All or none, in one transaction. The names of a subject are kept once, not with each of its passages."""
+        rows: list[tuple[str, str]] = []
+        subjects: dict[str, str] = {}
+        for passage in passages:
+            key = _subject_key(passage.names)
+            if key:
+                subjects[key] = json.dumps(passage.names)
+            rows.append((passage.evidence_id, _to_row(passage, key)))
+        self._write("INSERT OR REPLACE INTO subject VALUES (?, ?)", subjects.items())
+        self._write("INSERT OR REPLACE INTO passage VALUES (?, ?)", rows)
+
+    def _names(self, key: str) -> tuple[str, ...]:
+        if not key:
+            return ()
+        if key not in self._subjects:
+            rows = self._rows("SELECT names FROM subject WHERE key = ?", (key,))
+            if len(self._subjects) >= MAX_SUBJECTS:
+                self._subjects.clear()
+            self._subjects[key] = tuple(json.loads(str(rows[0][0]))) if rows else ()
+        return self._subjects[key]
 
     def remove_many(self, doc_ids: Iterable[str]) -> None:
         """All or none, in one transaction."""
@@ -105,6 +132,10 @@ class PassageStore:
     def ids(self) -> list[str]:
         """Every id, sorted."""
         return [str(row[0]) for row in self._rows("SELECT id FROM passage ORDER BY id")]
+
+    def count(self) -> int:
+        """How many passages there are."""
+        return int(str(self._rows("SELECT count(*) FROM passage")[0][0]))
 
     def digest(self) -> str:
         """The digest set last."""
@@ -163,19 +194,20 @@ class CorpusIndex:
     def build(self, *, force: bool = False) -> BuildReport:
         """Bring index and passages up to the source. Raises what loading raises, and ``TOO_LARGE`` over ``MAX_PASSAGES``."""
         digest = source_digest(self.config)
-        old = self.passages.ids()
-        if not force and self.passages.digest() == digest.hex() and self.index.count() == len(old):
+        held = self.passages.count()
+        if not force and self.passages.digest() == digest.hex() and self.index.count() == held:
             self._digest = digest
-            return BuildReport(self.config.name, digest, len(old), False)
+            return BuildReport(self.config.name, digest, held, False)
+        old = self.passages.ids()
         self.passages.set_digest("")
         fresh: set[str] = set()
         for batch in _batches(load(self.config), BATCH):
-            unique = [p for p in {p.evidence_id: p for p in batch}.values() if p.evidence_id not in fresh]
+            unique = [_analysed(p) for p in {p.evidence_id: p for p in batch}.values() if p.evidence_id not in fresh]
             fresh.update(p.evidence_id for p in unique)
             if len(fresh) > MAX_PASSAGES:
                 raise GnusError("TOO_LARGE", f"corpus {self.config.name}: more than {MAX_PASSAGES} passages")
             self.passages.put_many(unique)
-            self._put([_terms(p) for p in unique])
+            self._put([_index_row(p) for p in unique])
         gone = [doc_id for doc_id in old if doc_id not in fresh]
         for doc_id in gone:
             self.index.remove(doc_id)
@@ -192,11 +224,25 @@ class CorpusIndex:
             self.index.put(*row)
 
 
-def _terms(passage: Passage) -> tuple[str, str, str]:
+def _analysed(passage: Passage) -> Passage:
+    return replace(passage, terms=(*map(_segment, passage.path), " ".join(index_terms(passage.text))))
+
+
+@lru_cache(maxsize=8192)
+def _segment(text: str) -> str:
+    """Title segments come again and again."""
+    return " ".join(index_terms(text))
+
+
+@lru_cache(maxsize=512)
+def _name_terms(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(term for name in names for term in index_terms(name)))
+
+
+def _index_row(passage: Passage) -> tuple[str, str, str]:
     """A passage as the index holds it: analysed title with all names of its subject, analysed text."""
-    names = dict.fromkeys(term for name in passage.names for term in index_terms(name))
-    title = dict.fromkeys([*index_terms(passage.title), *names])
-    return passage.evidence_id, " ".join(title)[:MAX_INDEX_TITLE], " ".join(index_terms(passage.text))
+    title = (*" ".join(passage.terms[:-1]).split(), *_name_terms(passage.names))
+    return passage.evidence_id, " ".join(dict.fromkeys(title))[:MAX_INDEX_TITLE], passage.terms[-1]
 
 
 def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -205,33 +251,26 @@ def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def _to_row(p: Passage) -> str:
-    return json.dumps(
-        [
-            p.uri,
-            p.title,
-            p.text,
-            p.corpus,
-            str(p.source_class),
-            p.trusted,
-            p.fresh_at_ms,
-            p.sha256,
-            list(p.span),
-            list(p.names),
-            p.evidence_id,
-        ],
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
+def _subject_key(names: tuple[str, ...]) -> str:
+    return hashlib.sha256("\0".join(names).encode("utf-8", "surrogatepass")).hexdigest()[:16] if names else ""
 
 
-def _from_row(row: str) -> Passage:
+_FIELDS = tuple(field.name for field in fields(Passage))
+
+
+def _to_row(passage: Passage, subject: str) -> str:
+    values = [subject if name == "names" else getattr(passage, name) for name in _FIELDS]
+    return json.dumps(values, separators=(",", ":"))
+
+
+def _from_row(row: str, names_of: Callable[[str], tuple[str, ...]]) -> Passage:
     try:
-        uri, title, text, corpus, source_class, trusted, fresh_at_ms, sha256, span, names, evidence_id = json.loads(row)
-        return Passage(
-            evidence_id, uri, title, text, corpus, SourceClass(source_class), trusted, fresh_at_ms, sha256, (span[0], span[1]), tuple(names)
-        )
-    except (ValueError, TypeError, IndexError) as error:
+        values = dict(zip(_FIELDS, json.loads(row), strict=True))
+        values["source_class"] = SourceClass(values["source_class"])
+        values["names"] = names_of(values["names"])
+        values["span"], values["terms"] = tuple(values["span"]), tuple(values["terms"])
+        return Passage(**values)
+    except (ValueError, TypeError) as error:
         raise _corrupt() from error
 
 

@@ -12,25 +12,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gnus_node.cognition.documents.analysis import PLAIN_LEAVES, Query, contains, index_terms, name_tokens
+from gnus_node.cognition.documents.analysis import PLAIN_LEAVES, Query, contains, index_terms, is_concept, name_tokens, with_words
 from gnus_node.cognition.documents.corpus import Passage
 
-WEIGHT_SUBJECT, WEIGHT_TITLE, WEIGHT_COVERED, WEIGHT_EXACT, WEIGHT_PHRASE, WEIGHT_FOUND = 0.30, 0.26, 0.22, 0.12, 0.05, 0.05
+WEIGHT_SUBJECT, WEIGHT_TITLE, WEIGHT_COVERED, WEIGHT_EXACT, WEIGHT_PHRASE, WEIGHT_FOUND = 0.30, 0.26, 0.22, 0.16, 0.05, 0.01
 """Shares of a score: subject named; asked in the path; terms held at all; path says nothing else; quoted phrases; the index's own rank."""
 MIN_COVERED = 0.34
 """A passage that holds less of the question's weight is no evidence."""
+UNASKED_SUBJECT = 0.8
+"""Factor for a passage about a named subject where the question names none."""
 CODE_CHARS = 4
 """A name this short counts only where the question writes it in capitals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """A passage with its score (0..1), the question's terms it holds, and the share of their weight (0..1)."""
+    """A passage with its score (0..1), the question's terms it holds, the share of their weight (0..1), and whether the question names its
+    subject, and how much of the end of its path the question asks for (0..1)."""
 
     passage: Passage
     score: float
     terms: tuple[str, ...]
     covered: float
+    subject: bool = False
+    exact: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class _Candidate:
     subject: tuple[int, int] | None
     """Where in the question's words its longest name stands."""
     path: frozenset[str]
-    tail: tuple[frozenset[str], ...]
+    tail: tuple[tuple[str, ...], ...]
     text: frozenset[str]
 
 
@@ -52,7 +57,10 @@ def _name(name: str) -> tuple[str, ...]:
 def rank(query: Query, found: Sequence[Passage]) -> list[Retrieved]:
     """Best first; ``found`` is in the index's order. Passages about another subject than the one asked for, or that hold too little of
     the question, are left out."""
-    candidates = [_candidate(query, passage, place) for place, passage in enumerate(found)]
+    subjects: dict[tuple[str, ...], tuple[int, int] | None] = {}
+    for names in {p.names for p in found}:
+        subjects[names] = _subject(query, names)
+    candidates = [_candidate(passage, place, subjects[passage.names]) for place, passage in enumerate(found)]
     spans = {c.subject for c in candidates if c.subject}
     best = {s for s in spans if not any(o != s and o[0] <= s[0] and s[1] <= o[1] for o in spans)}
     weights = _weights(query, candidates, best)
@@ -69,20 +77,23 @@ def rank(query: Query, found: Sequence[Passage]) -> list[Retrieved]:
     return ranked
 
 
-def _candidate(query: Query, passage: Passage, place: int) -> _Candidate:
+def _subject(query: Query, names: tuple[str, ...]) -> tuple[int, int] | None:
+    """Where the longest of the names stands in the question."""
     subject: tuple[int, int] | None = None
-    for name in passage.names or ():
-        tokens = _name(name)
+    for name in names:
         if len(name) < CODE_CHARS and name.casefold() not in query.upper:
             continue
+        tokens = _name(name)
         at = contains(query.words, tokens)
         if at >= 0 and (subject is None or len(tokens) > subject[1] - subject[0]):
             subject = (at, at + len(tokens))
-    segments = passage.path[1:] if passage.names else passage.path
-    tail = tuple(frozenset(index_terms(segment)) for segment in segments)
-    return _Candidate(
-        passage, place, subject, frozenset().union(*tail) if tail else frozenset(), tail, frozenset(index_terms(passage.text))
-    )
+    return subject
+
+
+def _candidate(passage: Passage, place: int, subject: tuple[int, int] | None) -> _Candidate:
+    terms = passage.terms or tuple(" ".join(index_terms(text)) for text in (*passage.path, passage.text))
+    tail = tuple(tuple(segment.split()) for segment in terms[1 if passage.names else 0 : -1])
+    return _Candidate(passage, place, subject, frozenset(t for segment in tail for t in segment), tail, frozenset(terms[-1].split()))
 
 
 def _weights(query: Query, candidates: Sequence[_Candidate], best: set[tuple[int, int]]) -> dict[str, float]:
@@ -106,33 +117,38 @@ def _score(query: Query, candidate: _Candidate, weights: dict[str, float], *, as
     title = sum(w for t, w in weights.items() if t in candidate.path) / total
     held = tuple(t for t in weights if t in candidate.path or t in candidate.text)
     covered = sum(weights[t] for t in held) / total
-    exact = _exactness(candidate, frozenset(weights) | frozenset(query.terms))
-    words = [*index_terms(candidate.passage.title), *index_terms(candidate.passage.text)] if query.phrases else []
+    exact = _exactness(candidate, with_words((*weights, *query.terms)))
+    words = " ".join(candidate.passage.terms).split() if query.phrases else []
     phrase = max((float(contains(words, p) >= 0) for p in query.phrases), default=0.0)
-    subject = 1.0 if candidate.subject or not asked_subject else 0.0
     score = (
-        WEIGHT_SUBJECT * subject
-        + WEIGHT_TITLE * title
+        WEIGHT_TITLE * title
         + WEIGHT_COVERED * covered
         + WEIGHT_EXACT * exact
         + WEIGHT_PHRASE * phrase
         + WEIGHT_FOUND / (1 + candidate.rank)
     )
-    return Retrieved(candidate.passage, round(score, 6), held, round(covered, 6))
+    if asked_subject:
+        score += WEIGHT_SUBJECT * (candidate.subject is not None)
+    else:
+        score /= 1.0 - WEIGHT_SUBJECT
+        if candidate.passage.names:
+            score *= UNASKED_SUBJECT
+    return Retrieved(candidate.passage, round(score, 6), held, round(covered, 6), candidate.subject is not None, round(exact, 6))
 
 
 def _exactness(candidate: _Candidate, asked: frozenset[str]) -> float:
-    """How much of the last two path segments the question asks for; a plain leaf ("name", "total") says nothing else than its parent."""
-    shares: list[float] = []
-    for terms in candidate.tail[-2:]:
-        rest = [t for t in terms if not t.startswith("x") or not t.endswith("x")]
-        if not rest or all(t in PLAIN_LEAVES for t in rest):
-            shares.append(1.0)
-        else:
-            shares.append(sum(t in asked or _concept_asked(t, terms, asked) for t in rest) / len(rest))
-    return sum(shares) / len(shares) if shares else 0.0
+    """How much of the last two path segments the question asks for, the parent counting twice. A plain word ("name", "total") says nothing
+    else than its parent."""
+    if not candidate.tail:
+        return 0.0
+    shares = [_share(terms, asked) for terms in candidate.tail[-2:]]
+    return shares[0] if len(shares) == 1 else (2 * shares[0] + shares[1]) / 3
 
 
-def _concept_asked(term: str, terms: frozenset[str], asked: frozenset[str]) -> bool:
-    """Whether a word of a segment belongs to a concept that is asked for in other words."""
-    return any(t in asked for t in terms if t.startswith("x") and t.endswith("x"))
+def _share(segment: Sequence[str], asked: frozenset[str]) -> float:
+    """Share of a segment's words that are asked for. The first word counts twice: "school life expectancy" is not life expectancy."""
+    words = [t for t in segment if not is_concept(t)]
+    if not words:
+        return 1.0
+    held = [t in asked or t in PLAIN_LEAVES for t in words]
+    return (sum(held) + held[0]) / (len(words) + 1)

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from gnus_node.cognition.documents.analysis import Query, analyse_query
+from gnus_node.cognition.documents.analysis import Query, analyse_query, is_concept
 from gnus_node.cognition.documents.corpus import CorpusConfig, Passage
 from gnus_node.cognition.documents.index import CorpusIndex
 from gnus_node.cognition.documents.ranking import Retrieved, rank
 from gnus_node.records.enums import SourceClass
 
 MAX_LIMIT = 64
-CANDIDATES = 80
-"""Hits taken from one search."""
-MAX_SEARCHES = 6
+CANDIDATES, WIDE = 50, 320
+"""Hits taken from one search; the wide one holds all passages of one subject, whose index may have passed over a frequent term."""
+MAX_SEARCHES = 4
 """Searches of one corpus for one question."""
-GOOD_SCORE = 0.8
-"""A best passage this good needs no further search."""
 SECOND_CORPUS = 0.7
 """Another corpus's best passage is shown beside the first where it reaches this share of the best score."""
 
@@ -67,7 +65,8 @@ def diversify(by_corpus: Sequence[Sequence[Retrieved]], limit: int) -> list[Retr
     firsts = sorted((ranked[0] for ranked in by_corpus if ranked), key=_order)
     if not firsts:
         return []
-    front = [r for r in firsts if r.score >= SECOND_CORPUS * firsts[0].score]
+    lead = firsts[0]
+    front = [r for r in firsts if r.score >= SECOND_CORPUS * lead.score and r.covered >= SECOND_CORPUS * lead.covered]
     shown = {r.passage.evidence_id for r in front}
     rest = sorted((r for ranked in by_corpus for r in ranked if r.passage.evidence_id not in shown), key=_order)
     return [*front, *rest][:limit]
@@ -79,24 +78,32 @@ def _order(result: Retrieved) -> tuple[float, str]:
 
 def _search(query: Query, corpus: CorpusIndex, now_ms: int, max_age_ms: int | None) -> list[Retrieved]:
     found: dict[str, Passage] = {}
-    ranked: list[Retrieved] = []
-    for terms in searches(query):
-        hits = corpus.index.search(terms, CANDIDATES)
-        new = [hit.doc_id for hit in hits if hit.doc_id not in found]
-        found |= {p.evidence_id: p for p in corpus.passages.get_many(new) if fresh_enough(p.fresh_at_ms, now_ms, max_age_ms)}
-        ranked = rank(query, list(found.values()))
-        if ranked and ranked[0].score >= GOOD_SCORE:
+
+    def look(terms: Sequence[str], hits: int) -> list[Retrieved]:
+        new = [hit.doc_id for hit in corpus.index.search(terms, hits) if hit.doc_id not in found]
+        found.update((p.evidence_id, p) for p in corpus.passages.get_many(new) if fresh_enough(p.fresh_at_ms, now_ms, max_age_ms))
+        return rank(query, list(found.values()))
+
+    ranked = look(query.terms, CANDIDATES)
+    if ranked and settles(ranked[0]):
+        return ranked
+    if ranked and ranked[0].subject:
+        return look(query.terms, WIDE)
+    for terms in searches(query)[1:]:
+        ranked = look(terms, CANDIDATES)
+        if ranked and settles(ranked[0]):
             break
     return ranked
 
 
+def settles(best: Retrieved) -> bool:
+    """Whether nothing better can be found: the asked subject, all terms, and a place that says exactly what is asked."""
+    return best.subject and best.covered >= 1.0 and best.exact >= 1.0
+
+
 def searches(query: Query) -> list[tuple[str, ...]]:
-    """The searches to try, most specific first: all terms; then what is named with each other term; then the rest without the name."""
-    plan = [query.terms]
+    """The searches to try, most specific first: all terms; then what is named with each other term, concepts first."""
     named = [t for entity in query.entities for t in entity if t in query.terms]
-    rest = [t for t in query.terms if t not in named]
-    if named and rest:
-        plan += [(*named, term) for term in sorted(rest, key=lambda t: (not t.startswith("x"), -len(t)))]
-    elif len(rest) > 2:
-        plan += [tuple(t for t in rest if t != left) for left in rest]
+    rest = sorted((t for t in query.terms if t not in named), key=lambda t: (not is_concept(t), -len(t)))
+    plan = [query.terms, *((*named, term) for term in rest if named)]
     return list(dict.fromkeys(plan))[:MAX_SEARCHES]
