@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnus_node.experts.backend import Draft, GenRequest, Passage
@@ -253,6 +253,7 @@ def test_questions_are_analysed(text: str, ask: Ask, names: set[str]) -> None:
 _TEXTS = st.text(st.sampled_from(" abcAB.:;>|-*\n()0123,?!é#`=\"'"), max_size=120)
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(max_size=60), _TEXTS), st.lists(st.tuples(_TEXTS, st.one_of(_TEXTS, st.text(max_size=80))), max_size=4))
 def test_any_text_gives_a_literal_span_or_silence(question: str, rows: list[tuple[str, str]]) -> None:
     passages = numbered(*rows)
@@ -266,6 +267,7 @@ def test_any_text_gives_a_literal_span_or_silence(question: str, rows: list[tupl
         assert draft.abstained == "NO_EVIDENCE"
 
 
+@settings(deadline=None)
 @given(_TEXTS, _TEXTS)
 def test_pieces_lie_within_their_passage(title: str, text: str) -> None:
     for piece in pieces(passage(1, title, text)):
