@@ -283,6 +283,11 @@ def test_draws_repeat_and_depend_on_the_seed(seed: int, key: str, turn: int) -> 
     assert fault in ("hang", "wrong")
 
 
+def test_another_seed_gives_another_run() -> None:
+    runs = {tuple(draw(Faults(seed=seed, wrong=5000), str(n), 0)[1] for n in range(64)) for seed in range(5)}
+    assert len(runs) == 5
+
+
 def test_rates_are_met() -> None:
     faults = Faults(wrong=2500, raise_=2500)
     drawn = [draw(faults, str(n), 0)[1] for n in range(4000)]

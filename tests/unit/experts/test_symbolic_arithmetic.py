@@ -194,6 +194,7 @@ def test_phrases(question: str, answer: str) -> None:
         "the difference between 3 and 8",
         "the product of one thousand, two hundred and three",
         "sum of 12,34,567",
+        "the sum of 1,2345 and 5",  # 1 and 2345, or a slip in 12,345
         "1.2.3 + 1",
         "5 divided by 0",
         "zero to the power of zero",
