@@ -155,7 +155,7 @@ def _check_absence(walk: Walk, absence: Signed[Absence]) -> Link:
     workers = {a.key for a in plan.body.assignments if a.expert_id == body.expert_id}
     if absence.header.role is not SignerRole.ROUTER and absence.header.signer not in workers:
         raise GnusError("CHAIN_BROKEN", "an absence that neither router nor worker signed", link=link)
-    present = any(o.body.expert_id == body.expert_id for o in walk.bag.of(ExpertOutput))
+    present = any(o.body.expert_id == body.expert_id and o.body.turn <= body.turn for o in walk.bag.of(ExpertOutput))
     if present and body.reason != NOT_NEEDED:
         raise GnusError("CHAIN_BROKEN", "an absence of an expert whose output is at hand", link=link)
     walk.see(absence)
