@@ -206,7 +206,10 @@ class _House:
         signer = self._maker(seed, SignerRole(role.value))
         config = self._config
         limits = FlowLimits(
-            max_question_bytes=config.limits.max_question_bytes, running=config.limits.max_running, waiting=config.api.queue_max
+            max_question_bytes=config.limits.max_question_bytes,
+            running=config.limits.max_running,
+            waiting=config.api.queue_max,
+            payload_ms=config.store.payload_days * 24 * 3600 * 1000,
         )
         return RoleHost(
             context=RoleContext(self._context, role, signer, Fence()),

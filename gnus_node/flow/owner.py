@@ -7,7 +7,7 @@ every accepted request that has no stored terminal is taken up again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
@@ -396,11 +396,13 @@ class Owner:
         """The terminal of a request of the caller's tenant, None while it runs (``ports.Submit.lookup``)."""
         return await self._archive.lookup(caller.tenant, request_id)
 
-    async def work(self) -> None:
-        """Recover, then settle, until cancelled."""
+    async def work(self, *beside: Callable[[], Awaitable[None]]) -> None:
+        """Recover, then settle, until cancelled; ``beside`` runs along."""
         async with trio.open_nursery() as nursery:
             await self.recover(nursery)
             nursery.start_soon(self._after.run)
+            for task in beside:
+                nursery.start_soon(task)
 
     async def recover(self, nursery: trio.Nursery) -> int:
         """Take up every accepted request without a stored terminal as a new generation, and every unsettled one; how many were taken up."""
