@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,14 +21,18 @@ from gnus_node.node import Node, Ports, open_node
 QUESTIONS = {
     "arithmetic": "What is seven times twelve plus two?",
     "file": "What is the release codename in release-notes.txt?",
-    "documents": "What is the capital of Freedonia?",
-    "disagreement": "What is the population of Freedonia?",
     "abstention": "What is the airspeed of an unladen swallow?",
 }
+DOCUMENT_QUESTIONS = {
+    "documents": "What is the capital of Freedonia?",
+    "disagreement": "What is the population of Freedonia?",
+}
+GROUNDED = importlib.util.find_spec("gnus_node.cognition.documents") is not None
+"""Whether this checkout can read documents; without it the node runs the other eight roles."""
 _SETTINGS = """
 [node]
 data_dir = "data"
-roles = ["ingress", "router", "semantic_core", "elm_worker", "verifier", "memory_index", "grounding", "tool_intermediary", "settlement"]
+roles = ["ingress", "router", "semantic_core", "elm_worker", "verifier", "memory_index", "tool_intermediary", "settlement"]
 [api]
 listen = "off"
 [experts.core]
@@ -49,6 +54,11 @@ options = { corpora = ["red"] }
 kind = "extractive"
 role = "primary_draft"
 options = { corpora = ["blue"] }
+[tools]
+allow = ["files.read"]
+roots = ["files"]
+"""
+_CORPORA = """
 [[corpora]]
 name = "red"
 kind = "folder"
@@ -59,9 +69,6 @@ name = "blue"
 kind = "folder"
 path = "blue"
 uri_prefix = "doc://blue/"
-[tools]
-allow = ["files.read"]
-roots = ["files"]
 """
 
 
@@ -87,7 +94,8 @@ def make_world(folder: Path, clock: SystemClock, entropy: SeededEntropy) -> Node
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    (folder / "node.toml").write_text(_SETTINGS, encoding="utf-8")
+    settings = _SETTINGS.replace('"memory_index"', '"memory_index", "grounding"') + _CORPORA if GROUNDED else _SETTINGS
+    (folder / "node.toml").write_text(settings, encoding="utf-8")
     config = load_config(folder / "node.toml")
     make_data_dir(config.node.data_dir, entropy, clock)
     return config
