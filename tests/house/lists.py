@@ -21,11 +21,13 @@ PURE = {
 MAY_READ_CLOCK_AND_CHANCE = {
     "gnus_node/host/": "adapters of Clock, Entropy, Offload",
     "gnus_node/store/": "its writer thread and syncing",
+    "gnus_node/cognition/documents/index.py": "a lock around one SQLite connection; it starts no thread",
 }
 """Who may touch time, uuid, secrets, random, threads (rule 4)."""
 
 MAY_IMPORT_BY_NAME = {
     "gnus_node/loader.py": "roles are entry points",
+    "gnus_node/cognition/documents/": "reads the data and version of packages (importlib.resources, importlib.metadata); imports nothing by name",
     "gnus_node/cli/compose.py": "a command imports its module, and the composition root, only when it runs",
 }
 """Who may use importlib."""

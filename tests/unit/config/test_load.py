@@ -33,7 +33,8 @@ def test_the_demo_file_holds_nine_roles_and_real_experts():
     assert {name: expert.kind for name, expert in config.experts.items()} == {
         "core": "extractive",
         "calc": "symbolic",
-        "reader": "extractive",
+        "factbook_reader": "extractive",
+        "country_reader": "extractive",
         "files": "file_lookup",
     }
     assert config.experts["core"].role is ExpertRole.SEMANTIC_CORE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnus_node.experts.backend import Draft, GenRequest, Passage
@@ -111,6 +111,22 @@ def test_a_short_name_of_two_places_is_not_guessed() -> None:
     assert answer("What is the capital of South Karst?", both).answer == "Downham"
     brackets = numbered(("Mira (Alta) > Capital", "Upham"), ("Mira (Baja) > Capital", "Downham"))
     assert answer("What is the capital of Mira?", brackets).abstained == "NO_EVIDENCE"
+
+
+def test_a_short_name_of_two_places_is_no_name_even_where_only_one_answers() -> None:
+    rows = numbered(("Mira (Alta) > Capital", "Upham"), ("Mira (Baja) > Coastline", "3 km"))
+    assert answer("What is the capital of Mira?", rows).abstained == "NO_EVIDENCE"
+    assert answer("What is the capital of Mira?", rows[:1]).answer == "Upham"
+
+
+def test_words_of_many_names_are_no_name() -> None:
+    assert answer("What is the capital of the United States?", numbered(("United Kingdom > Capital", "Ulm"))).abstained == "NO_EVIDENCE"
+
+
+def test_prose_about_a_resembling_name_is_about_another_place() -> None:
+    text = "The capital is a whaling station called Grytwick, near the old harbour."
+    assert answer("What is the capital of Sorra?", numbered(("South Sorra Island > Notes", text))).abstained == "NO_EVIDENCE"
+    assert answer("What is the capital of Sorra?", numbered(("Sorra Island > Notes", text))).answer == text
 
 
 def test_without_capitals_a_resembling_name_is_still_another_place() -> None:
@@ -253,6 +269,7 @@ def test_questions_are_analysed(text: str, ask: Ask, names: set[str]) -> None:
 _TEXTS = st.text(st.sampled_from(" abcAB.:;>|-*\n()0123,?!é#`=\"'"), max_size=120)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.one_of(st.text(max_size=60), _TEXTS), st.lists(st.tuples(_TEXTS, st.one_of(_TEXTS, st.text(max_size=80))), max_size=4))
 def test_any_text_gives_a_literal_span_or_silence(question: str, rows: list[tuple[str, str]]) -> None:
     passages = numbered(*rows)
@@ -266,6 +283,7 @@ def test_any_text_gives_a_literal_span_or_silence(question: str, rows: list[tupl
         assert draft.abstained == "NO_EVIDENCE"
 
 
+@settings(deadline=None)
 @given(_TEXTS, _TEXTS)
 def test_pieces_lie_within_their_passage(title: str, text: str) -> None:
     for piece in pieces(passage(1, title, text)):

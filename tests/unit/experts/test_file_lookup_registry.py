@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnus_node.experts.backend import GenRequest, ToolSpec
@@ -59,6 +59,7 @@ def test_files_that_are_plainly_named(question: str, files: tuple[str, ...]) -> 
     assert named_files(question) == files
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_any_question_is_read(question: str) -> None:
     for name in named_files(question):

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 import trio
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
@@ -222,6 +222,7 @@ _EVENTS = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(_EVENTS)
 def test_every_event_survives_the_cassette(event: GenEvent) -> None:
     ids = ["e1", "e2"]
@@ -272,6 +273,7 @@ async def test_latency_is_slept_on_trios_clock(autojump_clock: MockClock) -> Non
     assert got.draft.answer == "the answer"
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.text(max_size=8), st.integers(0, 16))
 def test_draws_repeat_and_depend_on_the_seed(seed: int, key: str, turn: int) -> None:
     faults = Faults(seed=seed, min_latency_ms=1, max_latency_ms=9, hang=5000, wrong=5000)
@@ -279,6 +281,11 @@ def test_draws_repeat_and_depend_on_the_seed(seed: int, key: str, turn: int) -> 
     assert (latency, fault) == draw(faults, key, turn)
     assert 1 <= latency <= 9
     assert fault in ("hang", "wrong")
+
+
+def test_another_seed_gives_another_run() -> None:
+    runs = {tuple(draw(Faults(seed=seed, wrong=5000), str(n), 0)[1] for n in range(64)) for seed in range(5)}
+    assert len(runs) == 5
 
 
 def test_rates_are_met() -> None:

@@ -77,6 +77,7 @@ def agrees(answer: str, value: Fraction) -> bool:
     return read_back(answer) == value
 
 
+@settings(deadline=None)
 @given(NUMBERS, STYLES)
 def test_every_number_in_words_is_read(n: int, style: tuple[bool, bool]) -> None:
     text = spoken(n, british=style[0], comma=style[1])
@@ -85,6 +86,7 @@ def test_every_number_in_words_is_read(n: int, style: tuple[bool, bool]) -> None
     assert found.answer == str(n)
 
 
+@settings(deadline=None)
 @given(NUMBERS, st.lists(st.tuples(OPERATORS, NUMBERS), min_size=1, max_size=4), STYLES, st.data())
 def test_chains_in_words_follow_the_usual_precedence(
     first: int, rest: list[tuple[str, int]], style: tuple[bool, bool], data: st.DataObject
@@ -117,6 +119,7 @@ TREES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(TREES)
 def test_bracketed_trees_in_digits(tree: tuple[str, Fraction | None]) -> None:
     text, expected = tree
@@ -128,6 +131,7 @@ def test_bracketed_trees_in_digits(tree: tuple[str, Fraction | None]) -> None:
         assert agrees(found.answer, expected)
 
 
+@settings(deadline=None)
 @given(st.decimals(min_value=-(10**9), max_value=10**9, places=6, allow_nan=False), st.decimals(-1000, 1000, places=3))
 def test_decimals_are_exact(a: object, b: object) -> None:
     found = solve(f"{a:f} + {b:f}")
@@ -190,6 +194,7 @@ def test_phrases(question: str, answer: str) -> None:
         "the difference between 3 and 8",
         "the product of one thousand, two hundred and three",
         "sum of 12,34,567",
+        "the sum of 1,2345 and 5",  # 1 and 2345, or a slip in 12,345
         "1.2.3 + 1",
         "5 divided by 0",
         "zero to the power of zero",
@@ -261,13 +266,14 @@ _VOCABULARY = _listed(
 )
 
 
+@settings(deadline=None, max_examples=200)
 @given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(_VOCABULARY), max_size=14).map(" ".join)))
-@settings(max_examples=250)
 def test_any_text_gives_an_answer_or_none_and_never_an_exception(text: str) -> None:
     found = solve(text)
     assert found is None or found.answer
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(_VOCABULARY), min_size=1, max_size=10),
     st.sampled_from(["apples", "xyzzy", "Tom", "§", "🙂", "roughly"]),
@@ -278,11 +284,13 @@ def test_one_token_that_is_not_understood_silences_the_expert(parts: list[str], 
     assert solve(" ".join([*parts[:at], strange, *parts[at:]])) is None
 
 
+@settings(deadline=None)
 @given(st.fractions())
 def test_written_values_say_how_exact_they_are(value: Fraction) -> None:
     assert agrees(written(value), value)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**40), st.integers(1, 12))
 def test_integer_roots(n: int, degree: int) -> None:
     assert integer_root(n**degree, degree) == n

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnus_node.experts.backend import GenRequest
@@ -71,6 +71,7 @@ def test_conversions_that_are_not_understood(question: str) -> None:
     assert solve(question) is None
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["mm", "km", "inch", "yards", "miles"]), st.sampled_from(["metres", "feet", "cm"]), st.integers(0, 10**6))
 def test_lengths_convert_exactly(source: str, target: str, amount: int) -> None:
     metres = {
@@ -148,6 +149,7 @@ def test_dates_that_are_not_understood(question: str) -> None:
 _DATES = st.dates(date(1583, 1, 1), date(9999, 12, 31))
 
 
+@settings(deadline=None)
 @given(_DATES, _DATES, st.sampled_from(["%Y-%m-%d", "%d %B %Y", "%B %d, %Y"]))
 def test_days_between_any_two_dates(a: date, b: date, style: str) -> None:
     found = solve(f"How many days are between {a.strftime(style)} and {b.strftime(style)}?")
@@ -156,6 +158,7 @@ def test_days_between_any_two_dates(a: date, b: date, style: str) -> None:
     assert found.answer == f"{days} day{'' if days == 1 else 's'}"
 
 
+@settings(deadline=None)
 @given(_DATES, st.integers(-5000, 5000))
 def test_moving_by_days_and_by_months(day: date, n: int) -> None:
     moved = move(day, n, "day")
