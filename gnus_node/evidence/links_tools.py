@@ -168,7 +168,7 @@ def _check_second(walk: Walk, attestation: Signed[ToolAttestation]) -> Link:
     link = f"result {body.tool_name}"
     _check_common(walk, attestation, link)
     first = walk.bag.get(body.first_attestation or b"", ToolAttestation, link)
-    same = ("tool_call_id", "effect_key", "expert_output", "capability", "capability_hash", "policy_hash", "tool_name", "effect_class")
+    same = ("tool_call_id", "effect_key", "expert_output", "capability", "effect_class")
     if first.body.phase is not AttestationPhase.DRY_RUN or not first.body.safe_to_execute:
         raise GnusError("UNATTESTED", "a real output without a dry run that allowed it", link=link)
     if any(getattr(first.body, name) != getattr(body, name) for name in same) or first.header.signer != attestation.header.signer:

@@ -63,6 +63,7 @@ from gnus_node.records.enums import (
     Topology,
     TrustClass,
     UsageSource,
+    Whose,
 )
 from gnus_node.records.envelope import Header, Signed
 from gnus_node.trust.state import TrustState, fold, log_digest
@@ -74,6 +75,7 @@ NOW_MS = 1_780_000_000_000
 DAY_MS = 24 * 3600 * 1000
 REQUEST = "11111111-2222-4333-8444-555555555555"
 CALL = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+CALL_2 = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeee2"
 CAPABILITY = "tool.files.read.readonly"
 ACME, GLOBEX = "acme", "globex"
 ALPHA, BETA, GAMMA = "node-alpha", "node-beta", "node-gamma"
@@ -228,6 +230,14 @@ class Chain:
     question: str = "What is the release codename in notes.txt?"
     vault: Vault | None = None
     records: dict[str, Signed[Any]] = field(default_factory=dict)
+    approve: bool = False
+    """A person's decision between the first and the second attestation."""
+    client: bool = False
+    """The client signed its own request."""
+    fails: bool = False
+    """The request ends in a typed error instead of an answer."""
+    calls: int = 1
+    """How many calls the helper proposes; the records of the second have a 2 at their names' ends."""
     stop_after: str = ""
     """Build no further than this record."""
     extra: Callable[[Chain], Iterable[Signed[Any]]] | None = None
@@ -373,6 +383,13 @@ class Chain:
             settlement=self.key(RoleName.SETTLEMENT).public,
             intermediary_id=self.cast.home,
         )
+        if self.client:
+            asked = flow.AgentRequest(
+                tenant=tenant, principal="anna", query=mandate.query, answer_type=AnswerType.TEXT, narrowing=self.ceilings, nonce=CALL
+            )
+            request = self.add("request", asked, self.cast.key(tenant, SignerRole.CLIENT))
+            signed = {"client_key": self.cast.key(tenant, SignerRole.CLIENT).public, "client_signature": request.id}
+            mandate = au.RequestMandate.model_validate({**dict(mandate), **signed} | {"context": None, "idempotency": None})
         self.add("mandate", mandate, self.key(RoleName.INGRESS), [made.id])
 
     def _memory(self) -> None:
@@ -552,22 +569,35 @@ class Chain:
             "usage": usage,
         }
         made = self.add(
-            f"output.{name}", ex.ExpertOutput.model_validate(values | fields), self.key(role), [self[f"dispatch.{name}"].id, self["plan"].id]
+            f"output.{name}",
+            ex.ExpertOutput.model_validate(values | fields),
+            self.key(role),
+            [self[f"dispatch.{name}"].id, self["plan"].id],
         )
         self.attest(name, role, made, self[f"dispatch.{name}"].body.processing_pass, backend=entry.backend_kind, usage=made.body.usage)
 
     def _helper(self) -> None:
         refs = [*self.base(), *self.kept(("retrieval", "evidence"))]
         self.dispatch("helper", Stage.DRAFT, ProcessingPass.INFERENCE, RoleName.ELM_WORKER, refs, expert="helper")
-        call = ex.ToolProposal(tool_call_id=CALL, tool_name="files.read", arguments=self.text(jsontext.canonical({"path": "notes.txt"})))
-        self._output("helper", RoleName.ELM_WORKER, 0, tool_calls=(call,), abstained="PROPOSES")
+        proposals = tuple(
+            ex.ToolProposal(tool_call_id=call, tool_name="files.read", arguments=self.text(jsontext.canonical({"path": f"notes{n}.txt"})))
+            for n, call in enumerate((CALL, CALL_2)[: self.calls])
+        )
+        self._output("helper", RoleName.ELM_WORKER, 0, tool_calls=proposals, abstained="PROPOSES")
 
     def _tools(self) -> None:
         refs = [*self.base(), self["output.helper"]]
         dispatch = self.dispatch("tool", Stage.TOOL, ProcessingPass.COMPUTE, RoleName.TOOL_INTERMEDIARY, refs)
+        rows = [self._mediate(dispatch, call, suffix) for call, suffix in ((CALL, ""), (CALL_2, "2"))[: self.calls]]
+        key = self.key(RoleName.TOOL_INTERMEDIARY)
+        effects = tools.EffectReport(request_id=self.request, generation=self.generation, dispatch=dispatch.id, effects=tuple(rows))
+        made = self.add("effects", effects, key, [dispatch.id])
+        self.attest("tool", RoleName.TOOL_INTERMEDIARY, made, ProcessingPass.COMPUTE)
+
+    def _mediate(self, dispatch: Signed[Any], call: str, suffix: str) -> tools.EffectSummary:
         key, output = self.key(RoleName.TOOL_INTERMEDIARY), self["output.helper"]
         dry = tools.DryRunResult(
-            tool_call_id=CALL,
+            tool_call_id=call,
             dry_run_ok=True,
             simulated_effects=self.text("{}"),
             mock_output=tools.MockOutput(content_type=tools.ContentType.TEXT, preview=self.text("reads notes.txt")),
@@ -576,10 +606,10 @@ class Chain:
             request_id=self.request,
             dry_run_kind=DryRunKind.SIMULATED,
         )
-        dry_run = self.add("dry_run", dry, key, [output.id])
+        dry_run = self.add(f"dry_run{suffix}", dry, key, [output.id])
         common: dict[str, Any] = {
             "request_id": self.request,
-            "tool_call_id": CALL,
+            "tool_call_id": call,
             "dry_run_ok": True,
             "safe_to_execute": True,
             "safe_to_memorize": False,
@@ -594,7 +624,7 @@ class Chain:
             "tool_name": "files.read",
             "capability": CAPABILITY,
             "effect_class": EffectClass.READ,
-            "effect_key": sha256(b"effect"),
+            "effect_key": sha256(call.encode()),
             "dry_run_kind": DryRunKind.SIMULATED,
             "expert_output": output.id,
             "dispatch": dispatch.id,
@@ -606,12 +636,12 @@ class Chain:
             "dry_run": dry_run.id,
             "effect_state": EffectState.AUTHORISED,
         }
-        one = self.add("attestation.first", tools.ToolAttestation.model_validate(first), key, [output.id, dispatch.id])
+        one = self.add(f"attestation.first{suffix}", tools.ToolAttestation.model_validate(first), key, [output.id, dispatch.id])
         report = tools.StripReport(
             removed_zero_width_chars=0, removed_active_content=False, instruction_scrub_applied=False, removed_lines=0
         )
         clean = tools.SanitizedData(
-            tool_call_id=CALL,
+            tool_call_id=call,
             source_hash=sha256(PASSAGE.encode()),
             content_type=tools.ContentType.TEXT,
             plain_text=self.text(PASSAGE),
@@ -621,7 +651,8 @@ class Chain:
             risk_flags=(),
             sanitizer_version="s/1",
         )
-        data = self.add("sanitized", clean, key, [output.id])
+        data = self.add(f"sanitized{suffix}", clean, key, [output.id])
+        approval = self._approve(one) if self.approve else None
         second = common | {
             "phase": AttestationPhase.RESULT,
             "provenance_hash": data.id,
@@ -632,21 +663,32 @@ class Chain:
             "capability": one.body.capability,
             "capability_hash": one.body.capability_hash,
         }
-        self.add("attestation.second", tools.ToolAttestation.model_validate(second), key, [output.id, dispatch.id])
-        row = tools.EffectSummary(
-            effect_key=sha256(b"effect"),
-            tool_call_id=CALL,
+        if approval is not None:
+            second["approval"] = approval.id
+        self.add(f"attestation.second{suffix}", tools.ToolAttestation.model_validate(second), key, [output.id, dispatch.id])
+        return tools.EffectSummary(
+            effect_key=sha256(call.encode()),
+            tool_call_id=call,
             tool_name="files.read",
             effect_class=EffectClass.READ,
             state=EffectState.DONE,
             turn=0,
             attestation=one.id,
         )
-        effects = tools.EffectReport.model_validate(
-            {"request_id": self.request, "generation": self.generation, "dispatch": dispatch.id, "effects": (row,)}
+
+    def _approve(self, first: Signed[Any]) -> Signed[Any]:
+        body = au.ApprovalDecision(
+            request_id=self.request,
+            tool_call_id=first.body.tool_call_id,
+            effect_key=first.body.effect_key,
+            attestation=first.id,
+            arguments=sha256(b"arguments"),
+            policy_hash=first.body.policy_hash,
+            approved=True,
+            approver="berta",
+            not_after_ms=self.cast.now_ms + 20_000,
         )
-        made = self.add("effects", effects, key, [dispatch.id])
-        self.attest("tool", RoleName.TOOL_INTERMEDIARY, made, ProcessingPass.COMPUTE)
+        return self.add("approval", body, self.cast.key(self.cast.tenant, SignerRole.APPROVER), [first.id])
 
     def _core(self) -> None:
         names = ("retrieval", "evidence", "sanitized", "attestation.second")
@@ -656,9 +698,7 @@ class Chain:
             ex.OutputEvidence(
                 type=ex.EvidenceType.TOOL_OUTPUT, record=self["sanitized"].id, item=CALL, span_start=0, span_end=len(PASSAGE)
             ),
-            ex.OutputEvidence(
-                type=ex.EvidenceType.CITATION, record=self["evidence"].id, item="p0", span_start=0, span_end=len(PASSAGE)
-            ),
+            ex.OutputEvidence(type=ex.EvidenceType.CITATION, record=self["evidence"].id, item="p0", span_start=0, span_end=len(PASSAGE)),
             ex.OutputEvidence(type=ex.EvidenceType.MEMORY_POINTER, record=self["retrieval"].id, item="m0", span_start=0, span_end=10),
         )
         self._output("core", RoleName.SEMANTIC_CORE, 1, answer=self.text("Blue Heron"), evidence=cited)
@@ -682,11 +722,15 @@ class Chain:
             "attestation.first",
             "sanitized",
             "attestation.second",
+            *(("dry_run2", "attestation.first2", "sanitized2", "attestation.second2") if self.calls > 1 else ()),
+            *(("approval",) if self.approve else ()),
             "effects",
             "output.core",
             "absence.spare",
         )
         refs = [*self.base(), *self.kept(names)]
+        if self.fails:
+            return self._respond(None)
         dispatch = self.dispatch("synthesis", Stage.SYNTHESIZE, ProcessingPass.VERIFICATION, RoleName.VERIFIER, refs, turn=1)
 
         def member(name: str, *, cluster: int, supported: bool) -> ev.Member:
@@ -723,33 +767,39 @@ class Chain:
                 ev.AnswerSource(record=self["evidence"].id, item="p0", span_start=0, span_end=len(PASSAGE)),
                 ev.AnswerSource(record=self["sanitized"].id, item=CALL, span_start=0, span_end=len(PASSAGE)),
             ),
-            tool_attestations=(self["attestation.second"].id,),
+            tool_attestations=tuple(sorted(r.id for n, r in self.records.items() if n.startswith("attestation.second"))),
             memory_used=(sha256(b"event"),),
             memory_suggestions=(),
             provisional=False,
         )
         synthesis = self.add("synthesis", body, self.key(RoleName.VERIFIER), [dispatch.id, self["plan"].id])
         self.attest("synthesis", RoleName.VERIFIER, synthesis, ProcessingPass.VERIFICATION)
-        result = synthesis.body
+        return self._respond(synthesis)
+
+    def _respond(self, synthesis: Signed[Any] | None) -> None:
+        result = synthesis.body if synthesis else None
+        error = flow.ErrorDetail(code="DEADLINE", what="no time", fix="ask again", whose=Whose.REMOTE, definite=False, retryable=True)
         response = flow.AgentResponse(
             request_id=self.request,
             generation=self.generation,
             mandate=self["mandate"].id,
-            synthesis=synthesis.id,
-            outcome=result.outcome,
-            answer=result.answer,
-            answer_type=result.answer_type,
-            effects=(),
-            agreement=result.agreement,
+            synthesis=synthesis.id if synthesis else None,
+            outcome=result.outcome if result else Outcome.FAILED,
+            answer=result.answer if result else self.text(""),
+            answer_type=result.answer_type if result else AnswerType.TEXT,
+            error=None if result else error,
+            effects=() if result else self["effects"].body.effects,
+            agreement=result.agreement if result else 0,
             finished_at_ms=self.cast.now_ms + 100,
         )
-        made = self.add("response", response, self.key(RoleName.INGRESS), [self["mandate"].id, synthesis.id])
+        refs = [self["mandate"].id, *([synthesis.id] if synthesis else [])]
+        made = self.add("response", response, self.key(RoleName.INGRESS), refs)
         task = settlement.TaskRecord(
             task_id="99999999-8888-4777-8666-555555555555",
             request_id=self.request,
             plan_hash=self["plan"].id,
             expert_result_hashes=tuple(sorted(self[n].id for n in ("output.core", "output.helper"))),
-            tool_attestation_hashes=tuple(sorted(self[n].id for n in ("attestation.first", "attestation.second"))),
+            tool_attestation_hashes=tuple(sorted(r.id for n, r in self.records.items() if n.startswith("attestation"))),
             memory_event_hashes=(),
             final_response_hash=made.id,
             generation=self.generation,
@@ -767,4 +817,19 @@ class _Stop(Exception):
 
 
 Maker = Callable[[Cast], Chain]
-__all__ = ["ACME", "ALPHA", "BETA", "GAMMA", "GLOBEX", "Cast", "Chain", "Key", "Maker", "altered", "make_swarm", "replace", "sign", "with_parts"]
+__all__ = [
+    "ACME",
+    "ALPHA",
+    "BETA",
+    "GAMMA",
+    "GLOBEX",
+    "Cast",
+    "Chain",
+    "Key",
+    "Maker",
+    "altered",
+    "make_swarm",
+    "replace",
+    "sign",
+    "with_parts",
+]
