@@ -46,10 +46,6 @@ class Bag:
         """A record by id, or None."""
         return self._by_id.get(record_id)
 
-    def drop(self, kind: type[Body], keep: Callable[[Signed[Any]], bool]) -> None:
-        """Take back records of a kind that were not sent on as final (a router's early absences)."""
-        self._by_id = {key: r for key, r in self._by_id.items() if not isinstance(r.body, kind) or keep(r)}
-
     def raws(self) -> tuple[bytes, ...]:
         """The raw envelopes."""
         return tuple(r.raw for r in self._by_id.values())

@@ -19,6 +19,7 @@ from gnus_node.evidence.links_tools import AttestedOutput, admit, check_tools
 from gnus_node.evidence.links_work import check_task_attestations, check_work
 from gnus_node.evidence.verdict import Link, Verdict, refused
 from gnus_node.evidence.walk import Walk
+from gnus_node.policy.ceilings import wider_fields
 from gnus_node.records.authority import Dispatch
 from gnus_node.records.enums import Proof, SignerRole
 from gnus_node.records.errors import GnusError
@@ -96,7 +97,10 @@ def _mandate_link(walk: Walk, allowed: Authority) -> Link:
         return walk.link("mandate", mandate, children=(*policies, user))
     request = walk.bag.get(body.client_signature, AgentRequest, "user")
     holder = check_role_record(walk.trust, request, walk.now_ms, SignerRole.CLIENT, live=False)
-    same = (request.body.query == body.query, request.body.principal == body.principal, request.body.tenant == body.tenant)
+    same = (request.body.query == body.query, request.body.context == body.context, request.body.principal == body.principal, request.body.tenant == body.tenant)
+    narrowing = request.body.narrowing
+    if narrowing is not None and wider_fields(body.ceilings, narrowing):
+        raise GnusError("MANDATE_EXCEEDS_POLICY", "the mandate is wider than the client allowed", link="mandate")
     if not all(same) or holder.tenants != (body.tenant,) or request.header.signer != body.client_key:
         raise GnusError("CHAIN_BROKEN", "the client's request does not fit the mandate", link="user")
     walk.see(request)

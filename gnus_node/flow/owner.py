@@ -358,7 +358,7 @@ class Owner:
         try:
             verify_chain(case.bag, self._node.trust.state, self._node.clock.wall_ms(), settled=False)
         except GnusError:
-            case.bag = self._bag(case.accepted)
+            case.bag, case.effects = self._bag(case.accepted), ()
         case.outcome = outcome
         case.response = self._ending.respond(case, outcome, None, error)
         self._ending.store(case)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import trio
 
 from gnus_node.cognition.planner import PlanInput, plan_request
+from gnus_node.evidence.links_work import NOT_NEEDED
 from gnus_node.flow.run import RESERVE_MS, Run
 from gnus_node.flow.table import Event, State
 from gnus_node.records.authority import Absence
@@ -224,7 +225,7 @@ async def synthesize(run: Run, budget_ms: int) -> Event:
     """Everything to the verifier; a second one takes over where the first fails."""
     assert run.plan is not None
     for place in run.places(Stage.DRAFT):
-        run.absent(place.expert_id or "", Stage.DRAFT, "NOT_NEEDED" if place.fallback and not run.escalated else "NOT_REACHED")
+        run.absent(place.expert_id or "", Stage.DRAFT, NOT_NEEDED if place.fallback and not run.escalated else "NOT_REACHED")
     skip = {"dispatch", "task_attestation", "request_mandate", "execution_plan", "policy", "expert_entry", "capability_manifest"}
     given = [r for r in run.bag if r.header.kind not in skip]
     for place in run.places(Stage.SYNTHESIZE):
@@ -247,7 +248,6 @@ async def synthesize(run: Run, budget_ms: int) -> Event:
             return Event.OK
         if run.escalated:
             return Event.FAILED
-        run.bag.drop(Absence, lambda r: r.body.reason != "NOT_NEEDED")
         return Event.AGAIN
     return Event.FAILED
 

@@ -100,7 +100,9 @@ class IntermediaryService:
         async with self._log.open_or_get(given.effect_key, given.facts()) as claim:
             known = self._results.get(given.effect_key)
             if claim.row.state is EffectState.DONE and known is not None:
-                return self._signing.again(admitted, given, known)
+                given = await self._dry_run(given)
+                decision = decide(given.input)
+                return self._signing.again(admitted, given, known) if decision.allow else self._refuse(admitted, given, decision)
             given = given.recorded(claim.row.state)
             decision = admit(given.input)
             if not decision.allow:

@@ -98,7 +98,8 @@ def _newer(a: Signed[Any], b: Signed[Any] | None) -> bool:
     return b is None or (a.body.grant_epoch, a.id) > (b.body.grant_epoch, b.id)
 
 
-def _head_ok(charter: SwarmCharter, record: Signed[TrustHead]) -> bool:
+def head_authorised(charter: SwarmCharter, record: Signed[TrustHead]) -> bool:
+    """Whether a head is by one of the charter's head keys, or by its authority."""
     if record.header.role is SignerRole.HEAD:
         return record.header.signer in charter.head_keys
     return authorised(charter, record)
@@ -120,7 +121,7 @@ def fold(charter_record: Signed[Any], records: Iterable[Signed[Any]]) -> TrustSt
         if record.header.swarm != swarm:
             continue
         if isinstance(body, TrustHead):
-            if _head_ok(charter, record):
+            if head_authorised(charter, record):
                 heads.append(record)
             continue
         if not authorised(charter, record):
