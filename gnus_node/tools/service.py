@@ -149,6 +149,9 @@ class IntermediaryService:
             raise GnusError("INTERNAL", "an execution without a validated call")
         facts: dict[str, str | int] = {"request_id": claim.row.request_id, "tool": adapter.profile.name}
         self._node.probe.point("effect.start", **facts)
+        mandate = admitted.authority.mandate
+        # Whoever asked for this request's effects with a newer generation was told that this one has not happened: then it must not.
+        self._context.fence.check(mandate.body.request_id, mandate.body.generation, mandate.id)
         with trio.CancelScope(shield=not given.input.is_read):
             await claim.move(EffectEvent.START)
             self._node.probe.point("effect.executing", **facts)
