@@ -12,9 +12,9 @@ from gnus_node.evidence.bundle import import_trust
 from gnus_node.net import rpc
 from gnus_node.net.context import NodeContext
 from gnus_node.ports.submit import Answered, Ask, Caller, StatusSink
-from gnus_node.records.base import json_plain
 from gnus_node.records.enums import AnswerType, PrivacyMode, RoleName
 from gnus_node.records.errors import GnusError
+from gnus_node.records.views import json_plain
 from gnus_node.role import Front
 from gnus_node.store.engine import LmdbStore
 from gnus_node.trust.check import head_fresh
@@ -89,6 +89,7 @@ class NodeAdmin:
         trust = self._context.trust.state
         now = self._context.clock.wall_ms()
         problems = self._problems()
+        sizes = self._store.table_bytes()
         if not head_fresh(trust, now):
             problems.append("the trust head is stale: writes are refused")
         return {
@@ -113,7 +114,8 @@ class NodeAdmin:
                 "authority": f"{trust.charter.body.threshold} of {len(trust.charter.body.authority_keys)}",
             },
             "commits": self._store.commits,
-            "bytes_per_table": {t.name: {"rows": t.rows, "bytes": t.size_bytes, "max_rows": t.max_rows} for t in self._store.table_bytes()},
+            "bytes_per_table": {t.name: t.size_bytes for t in sizes},
+            "rows_per_table": {t.name: t.rows for t in sizes if t.rows},
         }
 
     async def ask(self, question: str, **options: Any) -> Answered:

@@ -23,7 +23,7 @@ from gnus_node.api.keys import KeyRing
 from gnus_node.api.server import Bound, serve
 from gnus_node.api.settings import ApiSettings
 from gnus_node.authority import Heads, ensure_policy
-from gnus_node.config.model import NodeConfig
+from gnus_node.config.model import CorpusSettings, NodeConfig
 from gnus_node.config.policies import load_colocation
 from gnus_node.evidence.bundle import import_charter, import_trust, trust_of
 from gnus_node.flow.accept import FlowLimits
@@ -42,7 +42,7 @@ from gnus_node.ports.host import Clock, Entropy, Log, Offload, Probe
 from gnus_node.ports.store import Write
 from gnus_node.ports.submit import Caller
 from gnus_node.records.authority import Policy
-from gnus_node.records.enums import KeyMode, RoleName, SignerRole
+from gnus_node.records.enums import KeyMode, RoleName, SignerRole, SourceClass
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.flow import KindVersions, NodeAnnouncement
@@ -206,7 +206,10 @@ class _House:
         signer = self._maker(seed, SignerRole(role.value))
         config = self._config
         limits = FlowLimits(
-            max_question_bytes=config.limits.max_question_bytes, running=config.limits.max_running, waiting=config.api.queue_max
+            max_question_bytes=config.limits.max_question_bytes,
+            running=config.limits.max_running,
+            waiting=config.api.queue_max,
+            payload_ms=config.store.payload_days * 24 * 3600 * 1000,
         )
         return RoleHost(
             context=RoleContext(self._context, role, signer, Fence()),
@@ -221,7 +224,7 @@ class _House:
             limits=limits,
             make_index=Fts5Index,
             experts=tuple(_expert_spec(name, settings) for name, settings in sorted(config.experts.items()) if settings.enabled),
-            corpora=tuple(CorpusSpec(c.name, c.kind, c.path, c.source_class, c.trusted, str(c.uri_prefix)) for c in config.corpora),
+            corpora=tuple(_corpus_spec(c) for c in config.corpora),
             adapters=_adapters(config),
             installed_adapters=installed_adapters(),
             roots=tuple(str(root) for root in config.tools.roots),
@@ -279,6 +282,12 @@ def _expert_spec(name: str, settings: Any) -> ExpertSpec:
     options = {key: float(value) if hasattr(value, "as_tuple") else value for key, value in settings.options.items()}
     backend: Mapping[str, Any] = {"kind": settings.kind, **options}
     return ExpertSpec(name, settings.version, settings.role, settings.domains, settings.license, backend)
+
+
+def _corpus_spec(settings: CorpusSettings) -> CorpusSpec:
+    tenant = TENANT if settings.source_class is SourceClass.PRIVATE_TENANT else None
+    prefix = str(settings.uri_prefix)
+    return CorpusSpec(settings.name, settings.kind, settings.path, settings.source_class, settings.trusted, prefix, tenant)
 
 
 def _adapters(config: NodeConfig) -> tuple[tuple[str, str, Mapping[str, Any]], ...]:

@@ -47,6 +47,8 @@ class CorpusSpec:
     source_class: SourceClass
     trusted: bool
     uri_prefix: str
+    tenant: str | None = None
+    """The one tenant that may see it; None for all."""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from gnus_node.cli.table import ABOUT, COMMANDS, EXIT_CODES, Command
 from gnus_node.config.describe import describe_config
 from gnus_node.flow.table import COORDINATOR, OWNER, table_text
 from gnus_node.net.services import services_table
+from gnus_node.records import extensions
 from gnus_node.records.errors import CODES
 from gnus_node.records.glossary import glossary_page
 from gnus_node.telemetry.declared import metrics_table
@@ -140,6 +141,7 @@ def pages() -> dict[str, str]:
         "docs/configuration.md": describe_config(),
         "docs/glossary.md": glossary_page(),
         "docs/protocol/errors.md": errors_page(),
+        "docs/protocol/extensions.md": extensions.markdown(),
     }
 
 

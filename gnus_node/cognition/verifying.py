@@ -118,9 +118,15 @@ class VerifierService:
 
 
 def _suggestions(vault: Vault, query: Committed, composed: Composition) -> list[Committed]:
-    """What is worth offering to memory: an answer that evidence supports, with its question; calculations are not worth it."""
+    """What is worth offering to memory: an undisputed answer that evidence supports, with its question; no calculations."""
     derived = any(j.draft.calibration_id == EXACT and j.draft.answer for j in composed.judged)
-    if composed.outcome is not Outcome.ANSWERED or derived or not composed.cited or any(c.memory_event for c in composed.cited):
+    if (
+        composed.outcome is not Outcome.ANSWERED
+        or composed.reason_code != "OK"
+        or derived
+        or not composed.cited
+        or any(c.memory_event for c in composed.cited)
+    ):
         return []
     question = vault.text(query)
     text = f"{question}\n{composed.answer}"

@@ -14,7 +14,7 @@ from gnus_node.records.enums import BackendKind, Domain, ExpertRole
 
 TOOL = "files.read"
 MAX_PATH = 512
-_QUOTED = re.compile(r"[\"'`“‘«]([^\"'`“”‘’«»\n]{1,512})[\"'`”’»]")
+_QUOTED = re.compile(r"(?<!\w)[\"'`“‘«]([^\"'`“”‘’«»\n]{1,512})[\"'`”’»](?!\w)")
 _BARE = re.compile(r"(?<![\w/.:@~-])(?:file://)?(~?\.{0,2}/?[\w.+@-]+(?:/[\w.+@-]+)*/?)", re.UNICODE)
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+|\bwww\.\S+|\S+@\S+", re.IGNORECASE)
@@ -56,9 +56,9 @@ def _is_path(name: str, *, quoted: bool, file_words: bool) -> bool:
         return False
     if "/" in name:
         return True
-    if len(stem) < 2 or (" " in name and not file_words):
-        return False  # ".fr" is a domain, "e.g" an abbreviation
-    return ending in _PLAIN_ENDINGS or (file_words and (len(ending) > 1 or ending.islower()))
+    if not stem or (" " in name and not file_words):
+        return False  # ".fr" is a domain
+    return ending in _PLAIN_ENDINGS or (file_words and len(stem) > 1 and (len(ending) > 1 or ending.islower()))  # "e.g" is no file
 
 
 class FileLookupBackend(RuleBackend):

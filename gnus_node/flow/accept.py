@@ -39,6 +39,8 @@ class FlowLimits:
     settle_retry_ms: int = 500
     settle_retry_max_ms: int = 30_000
     close_ms: int = 2_000
+    payload_ms: int = 30 * 24 * 3600 * 1000
+    """How long texts of settled requests are kept."""
 
 
 def applicable(policies: Sequence[Signed[Policy]], caller: Caller, now_ms: int) -> tuple[Signed[Policy], ...]:

@@ -7,7 +7,7 @@ every accepted request that has no stored terminal is taken up again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import trio
@@ -332,7 +332,7 @@ class Owner:
         if case.response is not None:
             return
         case.error = GnusError("CANCELLED", "the caller left")
-        await self._close(case, self._limits.close_ms)
+        await self._run_table(case, State.OWN_CLOSE)
         self._observe(case)
 
     def _finish(self, case: Case) -> Answered:
@@ -359,11 +359,13 @@ class Owner:
         """The terminal of a request of the caller's tenant, None while it runs (``ports.Submit.lookup``)."""
         return await self._archive.lookup(caller.tenant, request_id)
 
-    async def work(self) -> None:
-        """Recover, then settle, until cancelled."""
+    async def work(self, *beside: Callable[[], Awaitable[None]]) -> None:
+        """Recover, then settle, until cancelled; ``beside`` runs along."""
         async with trio.open_nursery() as nursery:
             await self.recover(nursery)
             nursery.start_soon(self._after.run)
+            for task in beside:
+                nursery.start_soon(task)
 
     async def recover(self, nursery: trio.Nursery) -> int:
         """Take up every accepted request without a stored terminal as a new generation, and every unsettled one; how many were taken up.

@@ -21,6 +21,7 @@ from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.evidence import RetrievalResult, RetrievedItem, SynthesisResult
 from gnus_node.telemetry.events import emit
+from gnus_node.trust.check import require_fresh
 from gnus_node.wire.message import Message
 
 MAX_ITEMS = 4
@@ -79,6 +80,7 @@ class MemoryService:
     async def put(self, request: Request) -> Message:
         """Candidates of an answered request: judged with its whole chain, scrubbed, scored, written or skipped."""
         node = self._node
+        require_fresh(node.trust.state, node.clock.wall_ms())
         bag = Bag.read(request.message.records, node.opener.open)
         mandate = bag.one(RequestMandate, "mandate")
         if node.trust.state.by_transport(request.peer) != mandate.body.ingress_node:
@@ -162,6 +164,7 @@ class MemoryService:
         tenant, principal, text, kind = (request.message.args.get(k) for k in ("tenant", "principal", "text", "class"))
         if not all(isinstance(v, str) for v in (tenant, principal, text, kind)):
             raise GnusError("MALFORMED", "memory.remember takes tenant, principal, text, class")
+        require_fresh(self._node.trust.state, self._node.clock.wall_ms())
         scrubbed = instruction_scrub(str(text))
         candidate = Candidate(
             text=scrubbed.text,

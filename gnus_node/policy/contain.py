@@ -24,7 +24,10 @@ PASSES: dict[Stage, frozenset[ProcessingPass]] = {
 
 
 def policies_apply(mandate: RequestMandate, policies: Sequence[Policy]) -> list[str]:
-    """What is wrong with the policies of a mandate: another tenant's, another subject's, or ended."""
+    """What is wrong with the policies of a mandate: another tenant's, or another subject's.
+
+    Whether one had ended when the mandate was made is ``evidence``'s to check, which sees the mandate's header.
+    """
     wrong = []
     for policy in policies:
         if policy.tenant != mandate.tenant:

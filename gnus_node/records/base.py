@@ -180,18 +180,3 @@ class Committed(Part):
 
     commitment: Digest
     size: Count
-
-
-def json_plain(part: Part) -> dict[str, Any]:
-    """A body or part as JSON shows it, absent fields left out: digests with prefix, decimals as numbers (exact as text in ``views``)."""
-    plain = part.model_dump(mode="json", exclude_none=True)
-    found = _numbers(plain)
-    return found if isinstance(found, dict) else {}
-
-
-def _numbers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _numbers(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_numbers(v) for v in value]
-    return float(value) if isinstance(value, Decimal) else value

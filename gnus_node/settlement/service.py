@@ -22,6 +22,7 @@ from gnus_node.records.flow import AgentResponse
 from gnus_node.records.plan import ExecutionPlan
 from gnus_node.records.settlement import Checkpoint, TaskRecord, TaskStatus
 from gnus_node.records.tools import ToolAttestation
+from gnus_node.trust.check import require_fresh
 from gnus_node.wire.digests import merkle_root
 from gnus_node.wire.message import Message
 
@@ -58,6 +59,7 @@ class SettlementService:
     async def settle(self, request: Request) -> Message:
         """The TaskRecord of an ended request, durable on return. Raises ``WRONG_PEER``, ``CHAIN_BROKEN`` where there is no mandate to go by."""
         node = self._node
+        require_fresh(node.trust.state, node.clock.wall_ms())
         bag = Bag.read(request.message.records, node.opener.open)
         mandate = bag.one(RequestMandate, "mandate")
         if mandate.body.settlement != self._context.signer.key:

@@ -136,7 +136,9 @@ def gather(
         call_refusal=call_refusal or argument_refusal,
         taint=_taint(arguments, admitted.vault.text(mandate.query)),
     )
-    key = effect_key(secret, mandate.request_id, output.body.turn, call.tool_name, argument_text)
+    # A read may run again in a new generation; what changes the world has one key across all of them.
+    scope_name = f"{call.tool_name}#{mandate.generation}" if is_read else call.tool_name
+    key = effect_key(secret, mandate.request_id, output.body.turn, scope_name, argument_text)
     digest = hmac.new(secret, b"arguments\x00" + argument_text.encode("utf-8"), hashlib.sha256).digest()
     return Gathered(given, call, output, adapter, key, digest)
 

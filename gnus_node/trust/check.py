@@ -12,7 +12,7 @@ from typing import Any
 from gnus_node.records.enums import SignerRole
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
-from gnus_node.trust.state import KeyHolder, TrustState
+from gnus_node.trust.state import KeyHolder, TrustState, authorised
 from gnus_node.wire.kinds import may_sign
 
 MAX_SKEW_MS = 120_000
@@ -35,6 +35,8 @@ def check_signer(state: TrustState, record: Signed[Any], now_ms: int, *, live: b
         raise GnusError("UNKNOWN_KEY", f"the key of a {header.kind} has no grant", link=link)
     if holder.role is not header.role:
         raise GnusError("WRONG_ROLE", f"a {holder.role} key signed as {header.role}", link=link)
+    if holder.role is SignerRole.AUTHORITY and not authorised(state.charter.body, record):
+        raise GnusError("WRONG_ROLE", f"a {header.kind} with fewer authority signatures than the charter asks for", link=link)
     if header.epoch < holder.since_epoch or header.issued_at_ms < holder.not_before_ms:
         raise GnusError("NOT_YET_VALID", f"a {header.kind} older than its key's grant", link=link)
     if header.issued_at_ms > holder.not_after_ms:

@@ -74,9 +74,9 @@ def _excerpt(passage: Passage) -> Candidate | None:
     start = len(text) - len(text.lstrip())
     end = len(text.rstrip())
     if end - start > MAX_EXCERPT:
-        cut = max(text.rfind("\n", start, start + MAX_EXCERPT), text.rfind(" ", start, start + MAX_EXCERPT))
-        end = cut if cut > start else start + MAX_EXCERPT
-    return Candidate(passage, start, end, 0.0, "", True) if end > start else None
+        line, word = (text.rfind(c, start, start + MAX_EXCERPT) for c in "\n ")
+        end = next((cut for cut in (line, word) if cut > start), start + MAX_EXCERPT)
+    return Candidate(passage, start, end, 0.0, "", anchored=True, field=False) if end > start else None
 
 
 def _draft(best: Candidate, support: tuple[Candidate, ...], rivals: tuple[Candidate, ...]) -> Draft:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise, takewhile
 
-from gnus_node.experts.extractive.words import SOFT_STEMS, STOP_STEMS, SYNONYMS, Word, fold, words
+from gnus_node.experts.extractive.words import SOFT_STEMS, STOP_STEMS, SYNONYMS, Word, fold, stem, words
 from gnus_node.experts.symbolic.tokens import tokenize
 from gnus_node.experts.symbolic.unit_table import Unit
 from gnus_node.experts.symbolic.units import read_unit
@@ -53,6 +54,10 @@ class Question:
     unit: Unit | None
     defines: bool
     """It names one thing and asks what that is."""
+    counted: str = ""
+    """Stem of what "how many" counts."""
+    plural: bool = False
+    """It asks for several things."""
 
     @property
     def names(self) -> tuple[Concept, ...]:
@@ -70,9 +75,9 @@ _ASKS: tuple[tuple[re.Pattern[str], Ask], ...] = tuple(
     for pattern, ask in (
         (r"\bhow (many|much|long|tall|high|old|far|large|big|deep|wide|heavy|fast|often|small)\b", Ask.NUMBER),
         (r"\b(what|which) (number|percentage|percent|share|amount|fraction)\b", Ask.NUMBER),
-        (r"\b(when|(what|which) (year|date|day|month|century))\b", Ask.TIME),
-        (r"\b(who|whom|whose)\b", Ask.WHO),
-        (r"\bwhere\b", Ask.WHERE),
+        (r"(?:^\W*|, )(?:(?:since|until|by) )?when\b|\b(what|which) (year|date|day|month|century)\b", Ask.TIME),
+        (r"(?:^\W*|, )(?:(?:by|to|from|for|with|of) )?(who|whom|whose)\b", Ask.WHO),
+        (r"(?:^\W*|, )(?:from )?where\b", Ask.WHERE),
         (r"^\W*(how|why)\b", Ask.HOW),
     )
 )
@@ -110,35 +115,52 @@ def analyse(text: str) -> Question:
     ask = next((kind for pattern, kind in _ASKS if pattern.search(folded)), Ask.WHAT)
     unit, (unit_start, unit_end) = _unit(text)
     found = [w for w in words(text) if not (unit_start <= w.start and w.end <= unit_end)]
-    concepts: dict[str, Concept] = {}
     own = frozenset(w.stem for w in found)
+    concepts: dict[str, Concept] = {}
+    measure = ""
     for at, word in enumerate(found):
-        if word.stem in STOP_STEMS or word.stem in SOFT_STEMS:
-            continue
         if ask in (Ask.NUMBER, Ask.TIME) and fold(word.raw) in _KIND_WORDS and at <= 3:
-            measure = _MEASURES.get(fold(word.raw)) if at <= 2 else None
-            if measure is None or unit is not None:
-                continue
-            concepts[measure] = Concept(measure, _phrases(measure, own | {measure}))
-            continue
-        name = word.raw[0].isdigit() or (word.capital and at > 0 and not _heading(found))
-        if len(concepts) < MAX_CONCEPTS:
+            measure = measure or _MEASURES.get(fold(word.raw), "")
+        elif word.stem not in STOP_STEMS and word.stem not in SOFT_STEMS and len(concepts) < MAX_CONCEPTS:
+            name = word.raw[0].isdigit() or (word.capital and at > 0 and not _heading(found))
             concepts.setdefault(word.stem, Concept(word.stem, _phrases(word.stem, own), name))
-    every = own.union(*(phrase for c in concepts.values() for phrase in c.phrases)) - STOP_STEMS
-    return Question(ask, tuple(concepts.values()), every, own - STOP_STEMS, unit, _defines(text, len(concepts)))
+    implied = stem("location" if ask is Ask.WHERE else measure if unit is None else "")
+    if implied and all(c.name for c in concepts.values()):
+        concepts[implied] = Concept(implied, _phrases(implied, own | {implied}))
+    every = own.union({implied} - {""}, *(phrase for c in concepts.values() for phrase in c.phrases)) - STOP_STEMS
+    return Question(
+        ask,
+        tuple(concepts.values()),
+        every,
+        own - STOP_STEMS,
+        unit,
+        _defines(text, len(concepts)),
+        counted=_counted(found) if unit is None else "",
+        plural=any(w.raw.endswith("s") and w.raw.islower() and w.stem != w.raw and w.stem not in STOP_STEMS for w in found),
+    )
+
+
+def _counted(found: list[Word]) -> str:
+    """What "how many" counts: the last of the content words right after it ("how many other roles" counts roles)."""
+    for at, (first, second) in enumerate(pairwise(found)):
+        if (fold(first.raw), fold(second.raw)) == ("how", "many"):
+            run = list(takewhile(lambda w: w.stem not in STOP_STEMS, found[at + 2 : at + 5]))
+            plural = [w.stem for w in run if fold(w.raw).endswith("s")]
+            return plural[0] if plural else run[0].stem if run else ""
+    return ""
 
 
 def _heading(found: list[Word]) -> bool:
-    """Everything is capitalised, so capitals say nothing."""
-    return len(found) > 2 and all(w.capital or w.stem in STOP_STEMS for w in found)
+    """Written like a heading, with capitals even on small words: then capitals say nothing."""
+    return any(w.capital and w.stem in STOP_STEMS and w.raw != "I" for w in found[1:])
 
 
-def _phrases(stem: str, own: frozenset[str]) -> tuple[frozenset[str], ...]:
+def _phrases(of: str, own: frozenset[str]) -> tuple[frozenset[str], ...]:
     """What says the same as the phrase this stem belongs to, where the question holds that whole phrase."""
     found: dict[frozenset[str], None] = {}
     for group in SYNONYMS:
-        if any(stem in phrase and phrase <= own for phrase in group):
-            found.update((phrase, None) for phrase in group if stem not in phrase)
+        if any(of in phrase and phrase <= own for phrase in group):
+            found.update((phrase, None) for phrase in group if of not in phrase)
     return tuple(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -27,13 +28,16 @@ SOFT = _set(
     " nation according document documents documentation file text passage say says said state states stated mention mentions mentioned"
     " contain contains content contents read exact exactly approximately approximate many much kind type sort today now gain gained become"
     " became happen happened take took taken place occur occurred hold held list describe explain mean means word words write written"
-    " located situated found lie lies question answer come comes get gets got go goes use uses used using call calls full"
+    " located situated found lie lies question answer come comes get gets got go goes use uses used using"
+    " call calls full rate rates level levels cover covers span spans occupy occupies"
 )
 """Words that help to choose but whose absence decides nothing."""
 
 
 def fold(text: str) -> str:
     """Case-folded, without diacritics."""
+    if text.isascii():
+        return text.lower()
     plain = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS))
     return "".join(c for c in plain if not unicodedata.combining(c))
 
@@ -55,7 +59,7 @@ def stem(word: str) -> str:
             if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
                 word = word[:-1]
             break
-    return word[:-1] if len(word) > 4 and word.endswith("e") else word
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,14 @@ STOP_STEMS = frozenset(stem(w) for w in STOP) | STOP
 SOFT_STEMS = frozenset(stem(w) for w in SOFT)
 
 
+def content(found: Iterable[Word]) -> frozenset[str]:
+    """The content stems of words: all but stop words."""
+    return frozenset([w.stem for w in found]) - STOP_STEMS
+
+
 def stems(text: str) -> frozenset[str]:
-    """The content stems of a text: all but stop words."""
-    return frozenset(w.stem for w in words(text) if w.stem not in STOP_STEMS)
+    """The content stems of a text."""
+    return frozenset([stem(fold(found)) for found in _WORD.findall(text)]) - STOP_STEMS
 
 
 def _groups(text: str) -> tuple[tuple[frozenset[str], ...], ...]:
@@ -94,7 +103,7 @@ def _groups(text: str) -> tuple[tuple[frozenset[str], ...], ...]:
 
 SYNONYMS = _groups("""
 top-level domain|tld|cctld|internet country code|country code domain
-inhabitants|population|residents|people living
+inhabitants|population|residents|people living|people live
 surface|surface area|area
 currency|money
 president|chief of state|head of state
@@ -114,8 +123,8 @@ gdp|gross domestic product
 unemployed|unemployment
 size|area
 license|licence
+location|located|lies|lie|situated
 author|written by
-default|defaults
 maximum|max|at most|limit
 minimum|min|at least
 """)

@@ -20,7 +20,7 @@ from gnus_node.experts.symbolic.tokens import Kind, Token
 Parses = list[tuple[Tree, int]]
 
 MAX_DEPTH = 24
-MAX_STEPS = 20_000
+MAX_STEPS = 3000
 
 
 class Unreadable(Exception):
@@ -154,12 +154,15 @@ class Parser:
         if self._depth > MAX_DEPTH * 4:
             raise Unreadable
         found = list(dict.fromkeys(read(place))) if place < len(self._tokens) else []
-        self._steps += 1 + len(found)
-        if self._steps > MAX_STEPS:
-            raise Unreadable
+        self._spend(1 + len(found))
         self._depth -= 1
         self._memo[name, place] = found
         return found
+
+    def _spend(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > MAX_STEPS:
+            raise Unreadable
 
     # --- the grammar, loosest first
 
@@ -179,9 +182,7 @@ class Parser:
                 for op, after in self._operator(at, _REVERSED):
                     reached += [(Node(op, (right, left)), end) for right, end in self.term(after)]
             frontier = list(dict.fromkeys(reached))
-            self._steps += len(frontier)
-            if self._steps > MAX_STEPS:
-                raise Unreadable
+            self._spend(len(frontier))
         return found
 
     def _item(self, place: int) -> Parses:
@@ -207,6 +208,7 @@ class Parser:
                 for op, after in self._operator(at, _MULTIPLICATIVE)
                 for right, end in self.factor(after)
             ]
+            self._spend(len(frontier))
         return found
 
     def factor(self, place: int) -> Parses:
@@ -242,6 +244,7 @@ class Parser:
                     reached += [(Node("^", (base, n)), end, op == "^") for n, end in self.factor(after)]
                 reached += [(Node("^", (base, Fraction(n))), end, False) for n, end in self._nth_power(at)]
             frontier = reached
+            self._spend(len(frontier))
         return found
 
     def _nth_power(self, place: int) -> list[tuple[int, int]]:
@@ -327,9 +330,7 @@ class Parser:
                     closed += [((*items, tree), end) for tree, end in self.expression(at + comma + 1)]
                 elif comma:
                     longer += [((*items, tree), end) for tree, end in self.expression(at + 1)]
-            self._steps += len(longer) + len(closed)
-            if self._steps > MAX_STEPS:
-                raise Unreadable
+            self._spend(len(longer) + len(closed))
             open_lists = longer
         return closed
 

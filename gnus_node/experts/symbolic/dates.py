@@ -155,7 +155,20 @@ def move(start: date, number: int, unit: str) -> date | None:
     return moved if moved.year >= FIRST_YEAR else None
 
 
-_ASKED = ("what date is", "which date is", "the date", "date", "what day is", "when is", "which day is", "day", "what date will it be", "")
+_ASKED = (
+    "what date is",
+    "which date is",
+    "the date",
+    "date",
+    "what day is",
+    "when is",
+    "which day is",
+    "day",
+    "day is",
+    "date is",
+    "what date will it be",
+    "",
+)
 
 
 def _shifted(tokens: Sequence[Token]) -> Iterator[str]:

@@ -94,8 +94,11 @@ def _quantity(tokens: Sequence[Token], at: int) -> list[tuple[Fraction, Unit, in
         numbers = [*numbers, (Fraction(1), start + 1)]
     found = []
     for number, number_end in numbers:
-        of_at = number_end + (word(tokens, number_end) == "of")
-        for unit, end in read_unit(tokens, of_at if number.denominator != 1 else number_end):
+        unit_at = number_end
+        if number.denominator != 1:  # "half of a mile", "half a mile"
+            unit_at += word(tokens, unit_at) == "of"
+            unit_at += word(tokens, unit_at) in ("a", "an")
+        for unit, end in read_unit(tokens, unit_at):
             value = -number if negative else number
             found.append((value * unit.factor + unit.offset, unit, end))
             if negative or unit.offset or unit.dimension not in ("length", "mass", "time"):

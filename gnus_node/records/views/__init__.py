@@ -11,10 +11,12 @@ gives, ``view_for`` reads.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
-from gnus_node.records.base import Body, View
+from gnus_node.records.base import Body, Part, View
 from gnus_node.records.catalog import BY_KIND
+from gnus_node.records.enums import Tier, WireEnum
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.evidence import SynthesisResult
@@ -68,6 +70,27 @@ def to_view(signed: Signed[Any], texts: Texts) -> dict[str, Any]:
     return dump(read_as(view_for(type(signed.body)), values))
 
 
+def json_plain(part: Part) -> dict[str, Any]:
+    """An unsigned body or part in its fields' JSON form, for printing: absent fields left out, texts withheld, decimals as numbers.
+
+    Not for reading back: ``to_view`` and ``write_view`` keep every number exact.
+    """
+    shown = _numbers(show_part(part, {}))
+    return shown if isinstance(shown, dict) else {}
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _numbers(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    if isinstance(value, Tier):
+        return value.name
+    if isinstance(value, Decimal):
+        return float(value)
+    return str(value) if isinstance(value, WireEnum) else value
+
+
 def read_record(kind: str, value: object) -> View:
     """Read plain JSON values (of ``jsontext.read_view``) as the view of a kind. Raises ``UNKNOWN_KIND``, ``MALFORMED``."""
     body = BY_KIND.get(kind)
@@ -98,6 +121,7 @@ __all__ = [
     "View",
     "Withheld",
     "dump",
+    "json_plain",
     "read_as",
     "read_record",
     "to_view",

@@ -12,7 +12,7 @@ from gnus_node.records.enums import AttestationPhase, DryRunKind, EffectClass, E
 from gnus_node.records.errors import GnusError
 from gnus_node.records.tools import ContentType
 from gnus_node.records.views.record import HeaderView, RecordView, SeedView, Whole, dump, read_as, structured
-from gnus_node.records.views.scalars import DigestText, FreeObject, FreeText, Items, SignatureText, Withheld
+from gnus_node.records.views.scalars import Capability, DigestText, FreeObject, FreeText, Items, SignatureText, Withheld
 
 
 class SimulatedEffectsView(SeedView):
@@ -73,6 +73,7 @@ class ToolAttestationView(RecordView):
             "generation",
             "turn",
             "tool_name",
+            "capability",
             "effect_class",
             "effect_key",
             "effect_state",
@@ -106,6 +107,7 @@ class ToolAttestationView(RecordView):
     generation: Annotated[int, Field(ge=1, le=2**31)] | None = None
     turn: Annotated[int, Field(ge=0, le=16)] | None = None
     tool_name: Name | None = None
+    capability: Capability | None = None
     effect_class: EffectClass | None = None
     effect_key: DigestText | None = None
     effect_state: EffectState | None = None

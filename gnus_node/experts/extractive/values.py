@@ -1,0 +1,102 @@
+"""What of a piece is the answer, and whether it looks like one. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gnus_node.experts.extractive.pieces import Piece, abbreviated
+from gnus_node.experts.extractive.question import Ask, Question
+from gnus_node.experts.extractive.words import Word, fold, words
+from gnus_node.experts.symbolic.numbers import SCALES, TEENS, TENS, UNITS
+from gnus_node.experts.symbolic.tokens import tokenize
+from gnus_node.experts.symbolic.unit_table import Unit
+from gnus_node.experts.symbolic.units import read_unit
+
+MAX_ANSWER = 400
+"""Longest span, in characters."""
+_NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?")
+_NUMBER_WORDS = frozenset({*UNITS, *TEENS, *TENS, *SCALES, "hundred", "half", "dozen", "once", "twice", "hourly", "daily", "weekly"})
+_MONTH = re.compile(r"\b(january|february|march|april|may|june|july|august|september|october|november|december)\b", re.I)
+_AFTER_VALUE = re.compile(r"\s*(?:;|\n|\s\(|\bnote\s*[:-])|\.\s")
+_AFTER_LIST = re.compile(r"\s*(?:\n|;?\s*\bnote\s*[:-])")
+_EMPTY = frozenset({"", "na", "n/a", "-", "unknown", "tbd", "todo"})
+
+
+def says_new(found: Sequence[Word], question: Question) -> bool:
+    """Whether the text says anything that the question does not."""
+    return any(w.stem not in question.own for w in found)
+
+
+def _has_number(found: Sequence[Word], question: Question, value: bool) -> bool:
+    said = {w.stem for w in found if w.raw[0].isdigit() or fold(w.raw) in _NUMBER_WORDS}
+    if question.counted and not value:
+        return _counts(found, question)
+    return bool(said - question.own)
+
+
+def _counts(found: Sequence[Word], question: Question) -> bool:
+    """Whether a number stands beside what the question counts."""
+    concept = next((c for c in question.concepts if c.stem == question.counted), None)
+    for at, word in enumerate(found):
+        if (word.raw[0].isdigit() or fold(word.raw) in _NUMBER_WORDS) and word.stem not in question.own:
+            beside = frozenset(w.stem for w in found[max(0, at - 3) : at + 5])
+            if question.counted in beside or (concept is not None and concept.covered(beside)):
+                return True
+    return False
+
+
+def fits(text: str, found: Sequence[Word], question: Question, *, value: bool) -> bool:
+    """Whether a text, of these words, looks like an answer of the kind asked for; ``value`` where it stands under a fitting label."""
+    if question.ask is Ask.NUMBER and not _has_number(found, question, value):
+        return False
+    if question.ask is Ask.TIME and not (any(c.isdigit() for c in text) or _MONTH.search(text)):
+        return False
+    if question.ask is Ask.WHO and not any(w.capital for w in found):
+        return False
+    return says_new(found, question)
+
+
+def quantity(text: str, unit: Unit) -> tuple[int, int] | None:
+    """The first number followed by exactly this unit."""
+    for number in _NUMBER.finditer(text):
+        after = text[number.end() : number.end() + 40]
+        scaled = re.match(r"\s*(?:thousand|million|billion|trillion)\b", after)
+        skip = scaled.end() if scaled else 0
+        words_of = re.match(r"[A-Za-z0-9²³°µ/ .^]*", after[skip:])
+        tokens = tokenize(words_of[0].replace(".", " ")) if words_of else None
+        for found, end in sorted(read_unit(tokens or (), 0), key=lambda pair: -pair[1]):
+            if tokens and found.dimension == unit.dimension and found.factor == unit.factor and found.offset == unit.offset:
+                width = _width(after[skip:], [t.raw for t in tokens[:end]])
+                return number.start(), number.end() + skip + width
+    return None
+
+
+def _width(text: str, raws: Sequence[str]) -> int:
+    at = 0
+    for raw in raws:
+        at = text.index(raw, at) + len(raw)
+    return at
+
+
+def value_span(piece: Piece, question: Question) -> tuple[int, int] | None:
+    """The answer within a field's value."""
+    text = piece.text
+    if question.unit is not None:
+        found = quantity(text, question.unit)
+        return (piece.start + found[0], piece.start + found[1]) if found else None
+    cuts = (_AFTER_LIST if question.plural and question.ask in (Ask.WHAT, Ask.WHO, Ask.WHERE) else _AFTER_VALUE).finditer(text, 1)
+    cut = next((c for c in cuts if not (c[0][0] == "." and abbreviated(text, c.start() + 1))), None)
+    end = cut.start() if cut else len(text)
+    if question.ask is Ask.WHAT and cut is not None and ";" in cut[0] and text[:1].islower():
+        longer = _AFTER_LIST.search(text, 1)  # a description, not a name
+        end = longer.start() if longer else len(text)
+    while end > 1 and (text[end - 1] in " ,:-`*\"'" or (text[end - 1] == "." and "." not in text[: end - 1])):
+        end -= 1  # "Washington, D.C." keeps its last dot
+    start = 0
+    while start < end and text[start] in " `*\"'":
+        start += 1
+    answer = text[start:end]
+    if fold(answer) in _EMPTY or len(answer) > MAX_ANSWER or not fits(answer, words(answer), question, value=True):
+        return None
+    return piece.start + start, piece.start + end
