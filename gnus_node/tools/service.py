@@ -77,7 +77,8 @@ class IntermediaryService:
         """What has happened for a request, for its ingress before a new generation; older generations are fenced by asking."""
         node = self._node
         bag = Bag.read(request.message.records, node.opener.open)
-        allowed = check_mandate(bag, node.trust.state, node.clock.wall_ms(), live=True)
+        # Not live: a lease that has run out allows nothing more, but what was done under it must not stay unknown.
+        allowed = check_mandate(bag, node.trust.state, node.clock.wall_ms(), live=False)
         mandate = allowed.mandate.body
         if node.trust.state.by_transport(request.peer) != mandate.ingress_node:
             raise GnusError("WRONG_PEER", "only the request's ingress asks for its effects", link="mandate")
