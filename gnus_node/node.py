@@ -113,7 +113,7 @@ async def open_node(config: NodeConfig, ports: Ports) -> AsyncIterator[Node]:
         transport_signer = maker(identity.transport, SignerRole.TRANSPORT)
         transport = await stack.enter_async_context(ports.bus.attach(transport_signer.key, log=ports.log))
         directory = Directory(trust.state, ports.clock, local_node=identity.node_id, caps=rules.tier_caps(config.node.roles))
-        heads = Heads(config, identity, trust, directory, maker, opener, ports)
+        heads = Heads(config, identity, trust, directory, maker, opener, ports.offload)
         await heads.refresh()
         context = NodeContext(
             node_id=identity.node_id,
