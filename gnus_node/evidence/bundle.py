@@ -179,7 +179,7 @@ def verify_bundle(data: bytes, charter: bytes, now_ms: int, *, newer_trust: Iter
             state = trust_of(charter, {*bundle.trust, *newer}, opener.open)
             require_covered(state)
         head = state.epoch
-        return verify_chain(Bag.read(bundle.records, opener.open), state, now_ms)
+        return verify_chain(Bag.read(bundle.records, opener.open), state, now_ms, ended=True)
     except GnusError as error:
         return refused(error, trust_head=head)
 

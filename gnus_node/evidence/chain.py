@@ -29,16 +29,19 @@ from gnus_node.trust.check import check_role_record
 from gnus_node.trust.state import TrustState
 
 
-def verify_chain(bag: Bag, trust: TrustState, now_ms: int, *, live: bool = False, settled: bool | None = None) -> Verdict:
+def verify_chain(
+    bag: Bag, trust: TrustState, now_ms: int, *, live: bool = False, settled: bool | None = None, ended: bool = False
+) -> Verdict:
     """Judge all records of one request and generation.
 
     ``live`` also enforces leases and expiry at ``now_ms``. ``settled``: True requires a task record, False refuses one, None takes either.
+    ``ended`` requires the response: without one, a chain holds as far as it goes.
     Raises ``GnusError`` with ``link`` set; ``judge`` returns the refusal as a verdict instead.
     """
-    return _judge(bag, trust, now_ms, live=live, settled=settled)[0]
+    return _judge(bag, trust, now_ms, live=live, settled=settled, ended=ended)[0]
 
 
-def _judge(bag: Bag, trust: TrustState, now_ms: int, *, live: bool, settled: bool | None) -> tuple[Verdict, Walk]:
+def _judge(bag: Bag, trust: TrustState, now_ms: int, *, live: bool, settled: bool | None, ended: bool = False) -> tuple[Verdict, Walk]:
     """The walk itself: every link in order."""
     walk = Walk(bag, trust, now_ms, live)
     allowed = check_mandate(bag, trust, now_ms, live=live)
@@ -59,7 +62,7 @@ def _judge(bag: Bag, trust: TrustState, now_ms: int, *, live: bool, settled: boo
     synthesis, synthesis_links = check_synthesis(walk)
     links.extend(synthesis_links)
     check_task_attestations(walk)
-    response, response_links = check_response(walk, synthesis)
+    response, response_links = check_response(walk, synthesis, ended=ended)
     links.extend(response_links)
     links.extend(check_task(walk, response, settled))
     walk.refuse_strays()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gnus_node.evidence.cover import covered
 from gnus_node.evidence.links_tools import admit
 from gnus_node.evidence.links_work import check_item, memory_permitted
 from gnus_node.evidence.verdict import Link
@@ -103,11 +104,15 @@ def _check_sources(walk: Walk, plan: Signed[ExecutionPlan], result: Signed[Synth
         raise GnusError("CHAIN_BROKEN", "the synthesis uses memory that was not retrieved, or not permitted", link="synthesis")
 
 
-def check_response(walk: Walk, synthesis: Signed[SynthesisResult] | None) -> tuple[Signed[AgentResponse] | None, list[Link]]:
-    """The ingress's last word: the synthesis's answer, or a typed error."""
+def check_response(
+    walk: Walk, synthesis: Signed[SynthesisResult] | None, *, ended: bool
+) -> tuple[Signed[AgentResponse] | None, list[Link]]:
+    """The ingress's last word: the synthesis's answer, or a typed error; over every record there is (``evidence.cover``)."""
     response = walk.bag.maybe(AgentResponse, "response")
     if response is None:
-        return None, []
+        if ended:
+            raise GnusError("CHAIN_BROKEN", "no response: the request has not ended, or its end was left out", link="response")
+        return None, [Link("response", Proof.ABSENT, "", "not answered yet")]
     body = response.body
     walk.signer(response, "response")
     walk.of_request(response, "response")
@@ -127,6 +132,9 @@ def check_response(walk: Walk, synthesis: Signed[SynthesisResult] | None) -> tup
     reported = {effect for report in walk.bag.of(EffectReport) for effect in report.body.effects}
     if not set(body.effects) <= reported:
         raise GnusError("CHAIN_BROKEN", "the response lists effects that the intermediary did not report", link="response")
+    settled = {r.id for r in walk.bag.of(TaskRecord)}
+    if covered(walk.bag, response) != {r.id for r in walk.bag} - {response.id} - settled:
+        raise GnusError("CHAIN_BROKEN", "records that the response does not cover", link="response")
     walk.see(response)
     return response, [walk.link("response", response, detail=str(body.outcome))]
 

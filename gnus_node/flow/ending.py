@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gnus_node.evidence.cover import ends
 from gnus_node.flow import accept
 from gnus_node.flow.after import Aftermath
 from gnus_node.flow.case import Case
@@ -54,7 +55,7 @@ class Ending:
             agreement=synthesis.body.agreement if synthesis else 0,
             finished_at_ms=self._node.clock.wall_ms(),
         )
-        return self._context.signer.sign(body, refs=[case.accepted.mandate.id, *([synthesis.id] if synthesis else [])])
+        return self._context.signer.sign(body, refs=ends(case.bag))
 
     def store(self, case: Case, response: Signed[AgentResponse]) -> None:
         """Write the terminal behind the answer. Where the store does not take it, the case has no terminal and the error is raised: then

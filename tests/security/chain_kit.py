@@ -19,6 +19,7 @@ import nacl.bindings
 from gnus_node.evidence.bag import Bag
 from gnus_node.evidence.bundle import write_bundle
 from gnus_node.evidence.chain import verify_chain
+from gnus_node.evidence.cover import ends
 from gnus_node.evidence.inputs import committed_of, digest_of
 from gnus_node.evidence.links_tools import policy_hash
 from gnus_node.evidence.verdict import Verdict
@@ -234,6 +235,10 @@ class Chain:
     """A person's decision between the first and the second attestation."""
     client: bool = False
     """The client signed its own request."""
+    lose: str = ""
+    """A record (or ``extra``) that is gone although the response covers it."""
+    covers_no_extra: bool = False
+    """The response was made before the extra records."""
     fails: bool = False
     """The request ends in a typed error instead of an answer."""
     calls: int = 1
@@ -258,8 +263,8 @@ class Chain:
         return self.records[name]
 
     def bag(self, *, without: Iterable[str] = ()) -> Bag:
-        left_out = {*self.drop, *without}
-        more = self.extra(self) if self.extra else ()
+        left_out = {*self.drop, *without, self.lose}
+        more = self.extra(self) if self.extra and self.lose != "extra" else ()
         return Bag([*(r for name, r in self.records.items() if name not in left_out), *more])
 
     def verdict(self, *, trust: TrustState | None = None, settled: bool | None = None, live: bool = False) -> Verdict:
@@ -792,8 +797,8 @@ class Chain:
             agreement=result.agreement if result else 0,
             finished_at_ms=self.cast.now_ms + 100,
         )
-        refs = [self["mandate"].id, *([synthesis.id] if synthesis else [])]
-        made = self.add("response", response, self.key(RoleName.INGRESS), refs)
+        more = self.extra(self) if self.extra and not self.covers_no_extra else ()
+        made = self.add("response", response, self.key(RoleName.INGRESS), ends([*self.kept(self.records), *more]))
         task = settlement.TaskRecord(
             task_id="99999999-8888-4777-8666-555555555555",
             request_id=self.request,

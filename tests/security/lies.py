@@ -440,8 +440,28 @@ WORK: tuple[Row, ...] = (
 )
 
 
-def hidden_output() -> dict[str, Any]:
-    """The synthesis counts the core as not needed although its output is at hand."""
+def calibrated_abstention() -> dict[str, Any]:
+    calibrated = {"calibration_id": "exact/1", "confidence": 10_000}
+    return {"change": {"output.helper": calibrated, "synthesis": {"members": member("helper", weight=1)}}}
+
+
+def two_syntheses(**later: int) -> dict[str, Any]:
+    """The verifier was asked again; the response keeps to what it had said first."""
+
+    def more(chain: Chain) -> list[Any]:
+        old, verifier = chain["dispatch.synthesis"], key(ALPHA, RoleName.VERIFIER)
+        dispatch = sign(altered(old.body, later), key(ALPHA, RoleName.ROUTER), CAST.swarm, seq=907, at_ms=NOW_MS + 60, refs=old.header.refs)
+        result = sign(
+            altered(chain["synthesis"].body, {"dispatch": dispatch.id}), verifier, CAST.swarm, seq=908, at_ms=NOW_MS + 61, refs=()
+        )
+        attested = altered(chain["task_attestation.synthesis"].body, {"dispatch": dispatch.id, "output": result.id})
+        return [dispatch, result, sign(attested, verifier, CAST.swarm, seq=909, at_ms=NOW_MS + 62, refs=())]
+
+    return {"extra": more}
+
+
+def hidden_output(whose: str = "core") -> dict[str, Any]:
+    """The synthesis counts the core as not needed although its output is at hand; or counts another expert by the core's absence."""
 
     def absent(chain: Chain) -> Any:
         made = altered(chain["absence.spare"].body, {"expert_id": "core"})
@@ -481,6 +501,10 @@ def newer_output() -> dict[str, Any]:
         return [dispatch, output, sign(attested, worker, CAST.swarm, seq=905, at_ms=NOW_MS + 53, refs=())]
 
     return {"extra": more}
+
+
+def idle_approval() -> Any:
+    return sign(Chain(CAST, **approved())["approval"].body, key(ACME, SignerRole.APPROVER), CAST.swarm, seq=906, at_ms=NOW_MS)
 
 
 def cite(name: str, item: str) -> ex.OutputEvidence:
@@ -682,7 +706,7 @@ TOOLS: tuple[Row, ...] = (
         "result files.read",
     ),
     ("an approval by the policy key", approved() | signed_by("approval", ACME, SignerRole.POLICY), "WRONG_ROLE", "approval_decision"),
-    ("an approval nobody needed", {"extra": lambda c: [Chain(CAST, **approved())["approval"]]}, "CHAIN_BROKEN", "stray approval_decision"),
+    ("an approval nobody needed", {"extra": lambda c: [idle_approval()]}, "CHAIN_BROKEN", "stray approval_decision"),
     (
         "a result of another capability",
         body("attestation.second", capability=WRITE, capability_hash=sha256(WRITE.encode())),
@@ -807,6 +831,10 @@ END: tuple[Row, ...] = (
         "member core",
     ),
     ("an absence instead of a NOT_NEEDED output", hidden_output(), "CHAIN_BROKEN", "member core"),
+    ("an absence of another expert", hidden_output("spare"), "CHAIN_BROKEN", "member spare"),
+    ("a vote for an abstention", calibrated_abstention(), "CHAIN_BROKEN", "member helper"),
+    ("an earlier attempt than the last", two_syntheses(attempt=1), "CHAIN_BROKEN", "response"),
+    ("an earlier turn than the last", two_syntheses(turn=2), "CHAIN_BROKEN", "response"),
     (
         "an old output although there is a newer one",
         newer_output(),
@@ -852,7 +880,15 @@ END: tuple[Row, ...] = (
     ("a response to another mandate", body("response", mandate=sha256(b"x")), "CHAIN_BROKEN", "response"),
     ("a response of another request", body("response", request_id=OTHER), "CHAIN_BROKEN", "response"),
     ("a response of another generation", body("response", generation=2), "CHAIN_BROKEN", "response"),
-    ("two responses", again("response", finished_at_ms=9), "CHAIN_BROKEN", "response"),
+    ("two responses", again("response", finished_at_ms=9) | {"covers_no_extra": True}, "CHAIN_BROKEN", "response"),
+    (
+        "a record that the response does not cover",
+        again("dispatch.core", attempt=1) | {"covers_no_extra": True},
+        "CHAIN_BROKEN",
+        "response",
+    ),
+    ("a record that was covered and is gone", again("dispatch.core", attempt=1) | {"lose": "extra"}, "CHAIN_BROKEN", "response"),
+    ("a response that covers what is not there", head("response", refs=lambda refs: (*refs, sha256(b"x"))), "CHAIN_BROKEN", "response"),
     ("an answer without its synthesis", body("response", synthesis=None), "CHAIN_BROKEN", "response"),
     ("an answer of another synthesis", body("response", synthesis=sha256(b"x")), "CHAIN_BROKEN", "response"),
     (
@@ -898,7 +934,7 @@ END: tuple[Row, ...] = (
     ("settled without its response", missing("response"), "CHAIN_BROKEN", "settlement"),
     ("settled in another mode", body("task", key_mode=KeyMode.TEST), "CHAIN_BROKEN", "settlement"),
     ("settled above the ceiling", body("task", price=1001), "SPEND_EXCEEDED", "settlement"),
-    ("settled twice", again("task", settled_at_ms=9), "CHAIN_BROKEN", "settlement"),
+    ("settled twice", again("task", settled_at_ms=9) | {"covers_no_extra": True}, "CHAIN_BROKEN", "settlement"),
 )
 
 ROWS = [
@@ -915,6 +951,12 @@ CLIENT: tuple[Row, ...] = (
     ("another tenant", body("request", tenant=GLOBEX), "CHAIN_BROKEN", "user"),
     ("another tenant's client", signed_by("request", GLOBEX, SignerRole.CLIENT), "CHAIN_BROKEN", "user"),
     ("another client key", body("mandate", client_key=bytes(32)), "CHAIN_BROKEN", "user"),
+    (
+        "another tenant's client throughout",
+        signed_by("request", GLOBEX, SignerRole.CLIENT) | body("mandate", client_key=key(GLOBEX, SignerRole.CLIENT).public),
+        "CHAIN_BROKEN",
+        "user",
+    ),
     ("signed by an approver", signed_by("request", ACME, SignerRole.APPROVER), "WRONG_ROLE", "agent_request"),
     ("narrower than the mandate", body("request", narrowing=with_parts(CEILINGS, max_tokens=1)), "MANDATE_EXCEEDS_POLICY", "mandate"),
 )

@@ -44,6 +44,15 @@ def test_the_untouched_chain_holds() -> None:
 
 
 CALIBRATED = {"calibration_id": "exact/1", "confidence": 10_000}
+
+
+def unmediated_failure() -> dict[str, Any]:
+    """The request ended while its proposal was on the way: no answer was made of it."""
+    gone = ("dispatch.tool", "task_attestation.tool", "effects", "dry_run", "sanitized", "attestation.first", "attestation.second")
+    core = ("dispatch.core", "output.core", "task_attestation.core", "absence.spare", "task")
+    return missing(*gone, *core) | {"fails": True, "change": {"response": {"effects": ()}}}
+
+
 HOLD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("a client's own signature", {"client": True}),
     ("an ended failure", {"fails": True}),
@@ -95,6 +104,10 @@ HOLD: tuple[tuple[str, dict[str, Any]], ...] = (
         {"change": {"plan": {"max_turns": 1}, "output.core": {"tool_calls": BASE["output.helper"].body.tool_calls}}},
     ),
     ("a rejection on record", body("task", status=TaskStatus.REJECTED, reason_code="REVOKED")),
+    ("a lease as long as the wall time", body("mandate", not_after_ms=NOW_MS + 60_002)),
+    ("a plan at the lease's last moment", head("plan", issued_at_ms=NOW_MS + 30_000)),
+    ("a policy that ends with the mandate", body("policy", not_after_ms=NOW_MS + 2)),
+    ("a failure before anybody mediated", unmediated_failure()),
     ("a price at the ceiling", body("task", price=1000)),
     (
         "a failed effect that is not used",
