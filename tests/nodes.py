@@ -100,7 +100,15 @@ def counter_file(folder: Path) -> Path:
 
 
 def make_node(
-    folder: Path, entropy: Entropy, clock: Clock, *, flush_ms: int = 50, running: int = 16, waiting: int = 64, wall_ms: int = 20_000, notes: str = NOTES
+    folder: Path,
+    entropy: Entropy,
+    clock: Clock,
+    *,
+    flush_ms: int = 50,
+    running: int = 16,
+    waiting: int = 64,
+    wall_ms: int = 20_000,
+    notes: str = NOTES,
 ) -> NodeConfig:
     """Settings, policy, files and a fresh data directory in ``folder``."""
     (folder / "files").mkdir(parents=True)
