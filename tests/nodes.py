@@ -10,6 +10,7 @@ import importlib.util
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ data_dir = "data"
 roles = {roles}
 [api]
 listen = "off"
+queue_max = {waiting}
 [store]
 flush_ms = {flush_ms}
 [limits]
@@ -98,7 +100,15 @@ def counter_file(folder: Path) -> Path:
 
 
 def make_node(
-    folder: Path, entropy: Entropy, clock: Clock, *, flush_ms: int = 50, running: int = 16, wall_ms: int = 20_000, notes: str = NOTES
+    folder: Path,
+    entropy: Entropy,
+    clock: Clock,
+    *,
+    flush_ms: int = 50,
+    running: int = 16,
+    waiting: int = 64,
+    wall_ms: int = 20_000,
+    notes: str = NOTES,
 ) -> NodeConfig:
     """Settings, policy, files and a fresh data directory in ``folder``."""
     (folder / "files").mkdir(parents=True)
@@ -107,7 +117,7 @@ def make_node(
     policies.mkdir()
     shutil.copy(POLICIES / "dev.toml", policies / "dev.toml")
     (policies / "delegated.toml").write_text(POLICY.format(capability=CAPABILITY, wall_ms=wall_ms))
-    text = NODE.format(roles=installed_roles(), counter=COUNTER, flush_ms=flush_ms, running=running)
+    text = NODE.format(roles=installed_roles(), counter=COUNTER, flush_ms=flush_ms, running=running, waiting=waiting)
     (folder / "node.toml").write_text(text.replace("'", '"'))
     config = load_config(folder / "node.toml")
     make_data_dir(config.node.data_dir, entropy, clock)
@@ -130,8 +140,6 @@ class Hands(FileLookupBackend):
 
 def _hands(settings: Any, backend_id: str, offload: Offload) -> Hands:
     info = file_lookup_info(backend_id)
-    from dataclasses import replace
-
     return Hands(replace(info, capabilities=(CAPABILITY, *info.capabilities)))
 
 

@@ -33,7 +33,7 @@ class FlowLimits:
     running: int = 64
     waiting: int = 256
     max_generations: int = 3
-    max_recoveries: int = 8
+    max_recoveries: int = 5
     """Generations after which a request that a restart finds is closed: it may be what brings the node down."""
     max_unsettled: int = 4096
     settle_retry_ms: int = 500
