@@ -154,7 +154,14 @@ class Opener:
             return found
         record = open_record(raw)
         self.opened += 1
-        self._cache[raw] = record
+        self.keep(record)
+        return record
+
+    def keep(self, record: Signed[Any]) -> None:
+        """Remember a record that ``open_record`` gave, or ``seal`` with a key of this very node: only then is its signature known to hold.
+
+        Other bytes of the same record, were it only another signature, are another key of the cache and go through the door.
+        """
+        self._cache[record.raw] = record
         if len(self._cache) > self._capacity:
             self._cache.popitem(last=False)
-        return record
