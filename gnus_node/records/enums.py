@@ -20,18 +20,17 @@ class WireEnum(StrEnum):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """One strict rule for bodies and views alike (DECISIONS, Bytes)."""
         choices = [str(m.value) for m in cls]
+        members = {str(m.value): m for m in cls}
 
         def read(value: object) -> WireEnum:
-            if isinstance(value, cls):
-                return value
-            if isinstance(value, str) and value in choices:
-                return cls(value)
-            raise ValueError(f"not one of {', '.join(choices)}")
+            found = members.get(value) if isinstance(value, str) else None
+            if found is None:
+                raise ValueError(f"not one of {', '.join(choices)}")
+            return found
 
-        return core_schema.no_info_before_validator_function(
+        return core_schema.no_info_plain_validator_function(
             read,
-            core_schema.is_instance_schema(cls),
-            serialization=core_schema.plain_serializer_function_ser_schema(lambda v: str(v.value), return_schema=core_schema.str_schema()),
+            serialization=core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema()),
             metadata={"pydantic_js_functions": [lambda _s, _h: {"type": "string", "enum": choices}]},
         )
 
