@@ -7,6 +7,7 @@ seed's words verbatim (18.1.3), so that a record reads like the specification.
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from functools import cache
 from typing import Any
 
 from pydantic import GetCoreSchemaHandler
@@ -40,7 +41,12 @@ class OrderedStr(WireEnum):
 
     def rank(self) -> int:
         """Position in declaration order; a higher rank is stricter."""
-        return list(type(self)).index(self)
+        return self._ranks()[self]
+
+    @classmethod
+    @cache
+    def _ranks(cls) -> dict[OrderedStr, int]:
+        return {member: rank for rank, member in enumerate(cls)}
 
 
 class RoleName(WireEnum):
