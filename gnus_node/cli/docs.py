@@ -23,6 +23,7 @@ from gnus_node.telemetry.declared import metrics_table
 from gnus_node.telemetry.events import events_table
 from gnus_node.tools.decide import checks_table
 from gnus_node.tools.effects import effects_table
+from gnus_node.wire.kinds import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -130,9 +131,32 @@ def observability_page() -> str:
     )
 
 
+def records_page() -> str:
+    """docs/protocol/records.md: every record kind, what it says and who signs it."""
+    parts = [
+        f"# Records\n\n{_MADE}"
+        "Every record that crosses a boundary. The JSON view of each is described by a schema in `schemas/`; the bytes are in "
+        "[wire.md](wire.md).\n"
+    ]
+    for (name, version), kind in sorted(KINDS.items()):
+        words = name.replace("_", " ")
+        signers = sorted(str(role).replace("_", " ") for role in kind.signers)
+        who = " or ".join(f"the {role}" for role in signers)
+        about = " ".join((kind.body.__doc__ or "").split())
+        seed = f" Specification: {kind.body.SEED}." if kind.body.SEED else ""
+        article = "An" if words[0] in "aeiou" else "A"
+        parts.append(f"## {words.capitalize()}\n\n{article} {words} is signed by {who}. {about}{seed} Kind `{name}`, version {version}.\n")
+    parts.append(
+        "## Memory event\n\nA memory event is signed by the memory node that made it, in a compact envelope of its own. One immutable, "
+        "content-addressed event; its text is encrypted under its owner's key.\n"
+    )
+    return "\n".join(parts)
+
+
 def pages() -> dict[str, str]:
     """Every made page by its path in the project."""
     return {
+        "docs/protocol/records.md": records_page(),
         "docs/protocol/flow.md": flow_page(),
         "docs/protocol/tools.md": tools_page(),
         "docs/protocol/services.md": services_page(),

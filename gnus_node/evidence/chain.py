@@ -100,8 +100,9 @@ def _mandate_link(walk: Walk, allowed: Authority) -> Link:
         return walk.link("mandate", mandate, children=(*policies, user))
     request = walk.bag.get(body.client_signature, AgentRequest, "user")
     holder = check_role_record(walk.trust, request, walk.now_ms, SignerRole.CLIENT, live=False)
-    same = (request.body.query == body.query, request.body.context == body.context, request.body.principal == body.principal, request.body.tenant == body.tenant)
-    narrowing = request.body.narrowing
+    asked = request.body
+    same = (asked.query == body.query, asked.context == body.context, asked.principal == body.principal, asked.tenant == body.tenant)
+    narrowing = asked.narrowing
     if narrowing is not None and wider_fields(body.ceilings, narrowing):
         raise GnusError("MANDATE_EXCEEDS_POLICY", "the mandate is wider than the client allowed", link="mandate")
     if not all(same) or holder.tenants != (body.tenant,) or request.header.signer != body.client_key:

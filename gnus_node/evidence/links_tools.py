@@ -121,7 +121,11 @@ def _check_first(walk: Walk, attestation: Signed[ToolAttestation]) -> Link:
         _check_intermediary(walk, result, link)
         fits = (result.body.tool_call_id, result.body.request_id, result.body.dry_run_ok)
         of_this = body.provenance_hash == result.id and body.expert_output in result.header.refs
-        if fits != (body.tool_call_id, body.request_id, body.dry_run_ok) or not of_this or result.body.dry_run_kind is not body.dry_run_kind:
+        if (
+            fits != (body.tool_call_id, body.request_id, body.dry_run_ok)
+            or not of_this
+            or result.body.dry_run_kind is not body.dry_run_kind
+        ):
             raise GnusError("CHAIN_BROKEN", "a dry run of another proposal", link=link)
         walk.see(result)
     detail = f"{body.reason_code}, {body.dry_run_kind}"

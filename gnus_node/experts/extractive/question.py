@@ -8,6 +8,7 @@ from enum import Enum
 from itertools import pairwise, takewhile
 
 from gnus_node.experts.extractive.words import SOFT_STEMS, STOP_STEMS, SYNONYMS, Word, fold, stem, words
+from gnus_node.experts.file_lookup import named_files
 from gnus_node.experts.symbolic.tokens import tokenize
 from gnus_node.experts.symbolic.unit_table import Unit
 from gnus_node.experts.symbolic.units import read_unit
@@ -88,6 +89,7 @@ _DEFINE = re.compile(
     r"^\W*(?:what|who)(?:'s| is| are| was| were) (?:an? |the )?([^,;]+?)\W*$|^\W*what does (?:an? |the )?(.+?) mean\W*$", re.I
 )
 _PREPOSITION = re.compile(r"\b(of|in|for|by|at|on|from|to|with|between|during|under|that|which|used|called|when|if)\b", re.I)
+_NAMING = r"(?:,?\s*\b(?:according to|as (?:stated|written|given) in|in|from|inside|of|by)\s+)?(?:\b(?:the|a)\s+)?(?:\bfile\s+)?"
 _TAIL_UNIT = re.compile(r"\b(?:in|measured in|expressed in) ([A-Za-z0-9²³°/ ]{1,40}?)\s*[?.!]*\s*$")
 _COUNT_UNIT = re.compile(r"\bhow many ([A-Za-z²³ ]{1,40})", re.I)
 
@@ -108,9 +110,16 @@ def _unit(text: str) -> tuple[Unit | None, tuple[int, int]]:
     return None, (0, 0)
 
 
+def without_files(text: str) -> str:
+    """The question without the files it names: they say where to look, not what for."""
+    for name in named_files(text):
+        text = re.sub(rf"{_NAMING}[\"'`“‘«]?{re.escape(name)}[\"'`”’»]?", " ", text)
+    return text
+
+
 def analyse(text: str) -> Question:
     """Analyse a question. Total: any text gives a Question, an empty one without concepts."""
-    text = text[:MAX_QUESTION]
+    text = without_files(text[:MAX_QUESTION])
     folded = fold(text)
     ask = next((kind for pattern, kind in _ASKS if pattern.search(folded)), Ask.WHAT)
     unit, (unit_start, unit_end) = _unit(text)

@@ -127,5 +127,13 @@ location|located|lies|lie|situated
 author|written by
 maximum|max|at most|limit
 minimum|min|at least
+voltage|volt|volts|kilovolts
+temperature|degrees|celsius|fahrenheit|kelvin
+weight|kilograms|kg|grams|pounds|tonnes
+speed|km h|kilometres per hour|miles per hour|knots|metres per second
+distance|kilometres|miles|metres
+duration|hours|minutes|days|weeks|months|years
+price|euros|dollars|pounds
+pressure|pascals|hectopascals|bar
 """)
 """Phrases that name the same thing, one group a line, as sets of stems."""
