@@ -59,12 +59,12 @@ class Ran:
 def seeded_scheduler(seed: int) -> Iterator[None]:
     """Let trio choose among runnable tasks by a seeded generator. Private API of the pinned trio; a test guards it."""
     before, state = scheduler._ALLOW_DETERMINISTIC_SCHEDULING, scheduler._r.getstate()
-    scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True
+    scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
     scheduler._r.seed(seed)
     try:
         yield
     finally:
-        scheduler._ALLOW_DETERMINISTIC_SCHEDULING = before
+        scheduler._ALLOW_DETERMINISTIC_SCHEDULING = before  # type: ignore[misc]
         scheduler._r.setstate(state)
 
 

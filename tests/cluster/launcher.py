@@ -8,7 +8,9 @@ The launcher itself never runs an event loop.
 from __future__ import annotations
 
 import json
+import math
 import os
+import select
 import signal
 import sys
 import time
@@ -169,21 +171,21 @@ def serve(job: dict[str, Any]) -> dict[str, Any]:
         os.close(reading)
         os._exit(child(job, writing))
     os.close(writing)
-    os.set_blocking(reading, False)
-    said, deadline = b"", None
+    said, deadline = b"", math.inf
     while True:
-        if deadline is None and "after_ms" in job and b"asking" in said:
+        if deadline == math.inf and "after_ms" in job and b"asking" in said:
             deadline = time.monotonic() + job["after_ms"] / 1000
-        if deadline is not None and time.monotonic() >= deadline:
+        wait = deadline - time.monotonic()
+        if wait <= 0:
             os.kill(pid, signal.SIGKILL)
-        try:
-            data = os.read(reading, 65536)
-        except BlockingIOError:
-            time.sleep(0.001)
+            deadline = math.inf
+            job.pop("after_ms")
             continue
-        if not data:
-            break
-        said += data
+        if select.select([reading], [], [], None if wait == math.inf else wait)[0]:
+            data = os.read(reading, 65536)
+            if not data:
+                break
+            said += data
     os.close(reading)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     rows = [json.loads(line) for line in said.split(b"\n") if line]
