@@ -19,7 +19,7 @@ from gnus_node.net.gate import Admitted, admit_dispatch, attest_task
 from gnus_node.net.rpc import Request
 from gnus_node.policy.contain import expert_role
 from gnus_node.records import expert as records
-from gnus_node.records.enums import EffectState, MemoryMode, Stage, TrustClass
+from gnus_node.records.enums import AttestationPhase, EffectState, MemoryMode, RoleName, Stage, TrustClass
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.evidence import GroundingEvidence, RetrievalResult
@@ -115,7 +115,9 @@ class ExpertService:
             remembered = []
         if grounded or trusted_only:
             remembered = [p for p in remembered if p.trusted]
-        outputs = _tool_outputs(admitted, places)
+        intermediary = mandate.intermediary_id
+        pinned = self._node.trust.state.role_key(intermediary, RoleName.TOOL_INTERMEDIARY) if intermediary else None
+        outputs = _tool_outputs(admitted, places, pinned)
         selected = next((e for e in plan.body.selected_elms if e.elm_id == hosted.entry.body.expert_id), None)
         allowed = set(selected.capabilities) & set(plan.body.tool_policy.capability_whitelist) if selected else set()
         remaining = admitted.dispatch.body.remaining
@@ -235,18 +237,21 @@ def _memory(admitted: Admitted, places: dict[str, _Place]) -> list[Passage]:
     return passages
 
 
-def _tool_outputs(admitted: Admitted, places: dict[str, _Place]) -> list[Passage]:
+def _tool_outputs(admitted: Admitted, places: dict[str, _Place], pinned: bytes | None) -> list[Passage]:
     """Sanitised outputs of this request whose second attestation, by the pinned intermediary, came along."""
-    pinned = admitted.authority.mandate.body.intermediary_id
     attested = {
         a.body.sanitized
         for a in admitted.inputs
-        if isinstance(a.body, ToolAttestation) and a.body.effect_state is EffectState.DONE and a.body.intermediary_node_id == pinned
+        if isinstance(a.body, ToolAttestation)
+        and a.header.signer == pinned
+        and a.body.phase is AttestationPhase.RESULT
+        and a.body.effect_state is EffectState.DONE
+        and a.body.safe_to_execute
     }
     passages = []
     for record in admitted.inputs:
         if isinstance(record.body, SanitizedData):
-            if record.id not in attested:
+            if record.id not in attested or record.header.signer != pinned:
                 raise GnusError("UNATTESTED", "a tool output came without its attestation", link="dispatch")
             name = f"t{len(places)}"
             places[name] = _Place(EvidenceType.TOOL_OUTPUT, record.id, record.body.tool_call_id)
