@@ -45,6 +45,7 @@ async def route(context: RoleContext, request: Request) -> Message:
         "state": str(ended.state),
         "stages": {str(span): round(ms * 1000) for span, ms in spent.stages.items() if span is not Span.COMPUTE},
         "inference_us": round(spent.inference_ms * 1000),
+        "commits": run.commits,
     }
     if ended.error is not None:
         args["error"] = ended.error.to_plain()
