@@ -8,7 +8,9 @@ The launcher itself never runs an event loop.
 from __future__ import annotations
 
 import json
+import math
 import os
+import select
 import signal
 import sys
 import time
@@ -137,6 +139,8 @@ async def run(job: dict[str, Any], out: int) -> None:
             await node.admin.memory_put(note, "fact")
         say(out, {"asking": True})
         await ask_all(node, job.get("questions", []), out)
+        while "after_ms" in job:  # a fast machine is asked on until the plug is pulled
+            await ask_all(node, [{"text": "What is one plus one?"}], out)
         await rest(node)
         say(out, {"terminals": await terminals(node, known), "lines": runs(str(counter_file(folder))), "seen": killer.seen})
 
@@ -169,18 +173,17 @@ def serve(job: dict[str, Any]) -> dict[str, Any]:
         os.close(reading)
         os._exit(child(job, writing))
     os.close(writing)
-    os.set_blocking(reading, False)
     said, deadline = b"", None
     while True:
         if deadline is None and "after_ms" in job and b"asking" in said:
             deadline = time.monotonic() + job["after_ms"] / 1000
         if deadline is not None and time.monotonic() >= deadline:
             os.kill(pid, signal.SIGKILL)
-        try:
-            data = os.read(reading, 65536)
-        except BlockingIOError:
-            time.sleep(0.001)
+            deadline = math.inf
+        left = None if deadline in (None, math.inf) else max(0.0, deadline - time.monotonic())
+        if not select.select([reading], [], [], left)[0]:
             continue
+        data = os.read(reading, 65536)
         if not data:
             break
         said += data

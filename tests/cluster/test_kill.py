@@ -235,7 +235,7 @@ def test_killed_at_every_point(first: int, launcher: Launcher, node: Mortal) -> 
 def test_killed_at_any_moment(seed: int, launcher: Launcher, node: Mortal) -> None:
     moments = random.Random(seed)
     for number in range(CHAIN):
-        launcher.dies(node, questions=[*flight(number), leaves(number)], after_ms=moments.uniform(5, 500))
+        launcher.dies(node, questions=[*flight(number), leaves(number)], after_ms=moments.uniform(5, 300))
     launcher.heals(node)
 
 

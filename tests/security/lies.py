@@ -475,7 +475,7 @@ def hidden_output(whose: str = "core") -> dict[str, Any]:
         "change": {
             "dispatch.synthesis": {"input_digest": digest_of(refs)},
             "synthesis": {
-                "members": member("core", output=None, absence=hidden.id, cluster=0, supported=False),
+                "members": member(whose, output=None, absence=hidden.id, cluster=0, supported=False),
                 "outcome": Outcome.ABSTAINED,
             },
         },

@@ -34,7 +34,7 @@ from tests.security.chain_kit import (
     Chain,
     with_parts,
 )
-from tests.security.lies import BASE, CAST, ROWS, WRITE, again, approved, body, key, member, missing, part, plus, signed_by, write
+from tests.security.lies import BASE, CAST, ROWS, WRITE, again, approved, body, head, key, member, missing, part, plus, signed_by, write
 
 
 def test_the_untouched_chain_holds() -> None:
