@@ -199,6 +199,7 @@ class Owner:
             self._bag(accepted).raws(),
             accepted.vault.parcels([c for c in (accepted.mandate.body.query, accepted.mandate.body.context) if c]),
             accepted.vault.box_for(router.sealing_key),
+            {"watched": True} if case.sink is not None else {},
         )
 
         async def status(item: Message) -> None:
