@@ -38,6 +38,11 @@ def committed_of(record: Signed[Any]) -> tuple[Committed, ...]:
 
 def digest_of(records: Iterable[Signed[Any]]) -> bytes:
     """``Dispatch.input_digest`` for these referred records: their ids, and every text they commit to."""
-    records = tuple(records)
+    return _digest(tuple(records))
+
+
+@lru_cache(maxsize=256)
+def _digest(records: tuple[Signed[Any], ...]) -> bytes:
+    """Several roles of a node ask for the same records; equal records have equal bytes, so equal digests."""
     commitments = [c.commitment for r in records for c in committed_of(r)]
     return input_digest(commitments, [r.id for r in records])
