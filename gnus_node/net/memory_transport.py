@@ -267,7 +267,7 @@ class MemoryTransport:
     @asynccontextmanager
     async def call(self, peer: bytes, service: str, frame: bytes, *, budget_ms: int) -> AsyncIterator[Answer]:
         """Call a peer, or this node itself: the path is the same. Entering raises ``TOO_LARGE``, ``DEADLINE``, ``UNREACHABLE``."""
-        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint_if_cancelled()
         check_frame(frame)
         if budget_ms <= 0:
             raise GnusError("DEADLINE", "no time is left for the call", link=service)

@@ -16,7 +16,8 @@ from tests.unit.flow.house import READ, SUM, WRITE, House, open_house
 
 @pytest.fixture
 async def house(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> AsyncIterator[House]:
-    # nothing written behind goes out by itself within a second, which does not pass in virtual time while a request runs, so every commit of the store is one that was waited for
+    # what is written behind goes out after a second at the latest, and no second passes while a request runs in virtual time: so every
+    # commit of the store is one that was waited for
     async with open_house(tmp_path / "node", flush_ms=1000) as opened:
         yield opened
 
