@@ -1,7 +1,8 @@
 """The collector of cycles, set for a long-running process.
 
 A node that is open holds some hundred thousand objects that live as long as it does: classes, schemas, grants, indexes. The collector's
-defaults walk them again and again for the garbage of a request, of which little is cyclic; that was a fifth of a request's time.
+defaults walk them again and again for the garbage of a request, of which little is cyclic: 6 % of the time of a node's first hundred
+requests, 1 % of later ones; with these settings 1 % of both.
 Process-wide, so the program calls it and a library never does.
 """
 

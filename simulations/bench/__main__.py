@@ -2,7 +2,9 @@
 
 The machine may be shared and slow, so three things are measured in every round beside the node: a fixed calibration loop, the bare pipeline (the
 same records signed, encoded, decoded and verified without a node), and an echo over a plain trio channel. A figure is judged after dividing by
-how much slower the calibration loop ran than on the reference machine; measured and judged value are both shown, raw samples are in
+how much slower the calibration loop ran than on the reference machine, *at its fastest*: some machines change speed by a factor of two while
+they are measured, and the node does not follow the loop in proportion, so dividing by a typical calibration excuses too much and makes the
+verdict depend on luck. Where the fastest and the median calibration lie apart, the judged values are upper bounds. Raw samples are in
 ``build/bench/node.json``.
 
 Exits 1 where a target is missed by more than the noise. The noise is what the bare pipeline shows of it: its work never changes, so how far a
@@ -80,7 +82,8 @@ def main() -> int:
         requests = trio.run(measure_requests, Path(folder) / "node", calibration_ms)
         process = measure_process(Path(folder) / "process", calibration_ms)
     report.raw = {"requests": requests, "process": process, "reference_ms": REFERENCE_MS}
-    slowness = max(1.0, statistics.median(requests["calibration_ms"]) / REFERENCE_MS)
+    calibrations = [*requests["calibration_ms"], process["calibration_ms"]]
+    slowness = max(1.0, min(calibrations) / REFERENCE_MS)
     for kind in ("arithmetic", "file"):
         for name, target in (("p50", 8.0), ("p95", 20.0)):
             value = statistics.median(requests[kind][name])
@@ -89,22 +92,25 @@ def main() -> int:
             noise = noise_of(bare, int(name[1:]) / 100)
             report.rows.append(Row(f"overhead {kind} {name}", "ms", target, value, value / slowness, noise, note))
         report.rows.append(Row(f"durable commits {kind}", "", 2, max(requests[kind]["commits"]), max(requests[kind]["commits"])))
-    slow = max(1.0, process["calibration_ms"] / REFERENCE_MS)
     noise = noise_of(process["help_samples_s"], 0.5)
-    report.rows.append(Row("--help", "s", 0.2, process["help_s"], process["help_s"] / slow, noise))
-    report.rows.append(Row("ready, index built", "s", 4.0, process["ready_s"], process["ready_s"] / slow, noise))
+    report.rows.append(Row("--help", "s", 0.2, process["help_s"], process["help_s"] / slowness, noise))
+    report.rows.append(Row("ready, index built", "s", 4.0, process["ready_s"], process["ready_s"] / slowness, noise))
     report.rows.append(Row("RSS after start", "MB", 150, process["rss_start_mb"], process["rss_start_mb"]))
     report.rows.append(Row("RSS after 200 requests", "MB", 150, process["rss_later_mb"], process["rss_later_mb"]))
-    show(report, requests, slowness)
+    show(report, requests, calibrations, slowness)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(json.dumps(report.raw, indent=1), encoding="utf-8")
     print(f"\nraw samples: {OUT.relative_to(ROOT)}")
     return 0 if all(row.met for row in report.rows) else 1
 
 
-def show(report: Report, requests: dict[str, Any], slowness: float) -> None:
+def show(report: Report, requests: dict[str, Any], calibrations: list[float], slowness: float) -> None:
     """The table, and what is measured without a target."""
-    print(f"calibration {statistics.median(requests['calibration_ms']):.0f} ms, {slowness:.2f}x the reference machine\n")
+    typical = statistics.median(calibrations)
+    print(f"calibration {min(calibrations):.0f} ms at its fastest ({slowness:.2f}x the reference machine), {typical:.0f} ms typically")
+    if typical > 1.2 * min(calibrations):
+        print("the machine changed its speed meanwhile: judged values are upper bounds")
+    print()
     print(f"{'figure':28} {'target':>9} {'measured':>10} {'judged':>10} {'noise':>6}  met")
     for row in report.rows:
         note = f"  {row.note}" if row.note else ""
