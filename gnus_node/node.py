@@ -29,6 +29,7 @@ from gnus_node.evidence.bundle import import_charter, import_trust, trust_of
 from gnus_node.flow.accept import FlowLimits
 from gnus_node.host.clock import SystemClock
 from gnus_node.host.entropy import SystemEntropy
+from gnus_node.host.heap import settle_heap
 from gnus_node.host.offload import ThreadOffload
 from gnus_node.identity import Identity, load_identity
 from gnus_node.init import KEYS_FILE, PRINCIPAL, PROJECT, TENANT, trust_path
@@ -357,6 +358,7 @@ async def _main(config: NodeConfig, probe: Probe | None) -> None:
         nursery.start_soon(_until_signal, nursery.cancel_scope)
         async with open_node(config, ports) as node, trio.open_nursery() as doors:
             bound = await doors.start(partial(serve_doors, node, log))
+            settle_heap()
             log.info("node.ready", node_id=node.context.node_id, roles=len(config.node.roles), tcp=str(bound.tcp))
             await trio.sleep_forever()
 

@@ -16,17 +16,22 @@ from gnus_node.wire.digests import input_digest
 def committed_in(part: BaseModel) -> Iterator[Committed]:
     """Every commitment in a body, in field order."""
     for value in part.__dict__.values():
-        yield from _in_value(value)
+        if type(value) not in _ATOMS:
+            yield from _in_value(value)
+
+
+_ATOMS = frozenset({bytes, int, str, bool, type(None)})
+"""What holds no commitment, by far the most of a body: told by a look at the class."""
 
 
 def _in_value(value: Any) -> Iterator[Committed]:
-    if isinstance(value, Committed):
-        yield value
-    elif isinstance(value, tuple):
+    if isinstance(value, tuple):
         for item in value:
-            if isinstance(item, BaseModel):
+            if type(item) not in _ATOMS:
                 yield from _in_value(item)
-    elif isinstance(value, BaseModel):
+    elif isinstance(value, Committed):
+        yield value
+    elif not isinstance(value, str) and isinstance(value, BaseModel):
         yield from committed_in(value)
 
 
@@ -38,6 +43,11 @@ def committed_of(record: Signed[Any]) -> tuple[Committed, ...]:
 
 def digest_of(records: Iterable[Signed[Any]]) -> bytes:
     """``Dispatch.input_digest`` for these referred records: their ids, and every text they commit to."""
-    records = tuple(records)
+    return _digest(tuple(records))
+
+
+@lru_cache(maxsize=256)
+def _digest(records: tuple[Signed[Any], ...]) -> bytes:
+    """Several roles of a node ask for the same records; equal records have equal bytes, so equal digests."""
     commitments = [c.commitment for r in records for c in committed_of(r)]
     return input_digest(commitments, [r.id for r in records])

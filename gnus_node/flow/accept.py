@@ -167,3 +167,5 @@ class Accepted:
     started: float
     commit_wait_s: float = 0.0
     recovered: bool = False
+    commits: int = 0
+    """Durable commits waited for so far: of the acceptance, and of effects as their intermediary counts them (a count, no authority)."""

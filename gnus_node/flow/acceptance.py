@@ -66,8 +66,9 @@ class Acceptance:
             await node.store.commit(writes)
         waited = node.clock.monotonic() - before
         node.metrics.observe("commit_wait_ms", waited * 1000)
+        node.metrics.count("durable_commits", point="acceptance")
         node.probe.point("acceptance.committed", request_id=request_id)
-        return Accepted(row, mandate, policies, vault, started + ceilings.max_wall_ms / 1000, started, waited)
+        return Accepted(row, mandate, policies, vault, started + ceilings.max_wall_ms / 1000, started, waited, commits=1)
 
     async def next_generation(self, old: Accepted) -> Accepted:
         """Generation + 1 under a new mandate, by another router where there is one. Raises ``UNREACHABLE``."""
@@ -91,9 +92,10 @@ class Acceptance:
         writes = [accept.journal_write(row), *record_rows([mandate])]
         if old.recovered:  # durable, so that a request that brings the node down each time is seen to
             await self._node.store.commit(writes)
+            self._node.metrics.count("durable_commits", point="acceptance")
         else:
             self._node.store.write_behind(writes)
-        return replace(old, row=row, mandate=mandate)
+        return replace(old, row=row, mandate=mandate, commits=old.commits + old.recovered)
 
     def _router(self, tenant: str, generation: int) -> Peer:
         hosts = self._node.directory.hosts(RoleName.ROUTER, tenant)

@@ -36,15 +36,17 @@ class Ended:
 async def route(context: RoleContext, request: Request) -> Message:
     """Service ``router.route``: take a mandate from its ingress and run it to a terminal state.
 
-    The answer carries every record made and every text; ``args`` say the terminal state and, if it failed, the error.
+    Each state is reported on the way where the argument ``watched`` asks for it. The answer carries every record made and every text; its
+    ``args`` say the terminal state and, if it failed, the error.
     """
     run = open_run(context, request)
-    ended = await carry(run, request)
+    ended = await carry(run, request if request.message.args.get("watched") is True else None)
     spent = run.timer.durations(context.node.clock.monotonic())
     args: dict[str, object] = {
         "state": str(ended.state),
         "stages": {str(span): round(ms * 1000) for span, ms in spent.stages.items() if span is not Span.COMPUTE},
         "inference_us": round(spent.inference_ms * 1000),
+        "commits": run.commits,
     }
     if ended.error is not None:
         args["error"] = ended.error.to_plain()

@@ -26,6 +26,7 @@ from gnus_node.flow.journal import JournalRow
 from gnus_node.flow.present import present
 from gnus_node.flow.preview import preview_plan
 from gnus_node.flow.queue import FairQueue
+from gnus_node.flow.run import commits_said
 from gnus_node.flow.table import OWNER, Event, State, advance, deadline_ms
 from gnus_node.net import rpc
 from gnus_node.net.boundary import supervise
@@ -198,6 +199,7 @@ class Owner:
             self._bag(accepted).raws(),
             accepted.vault.parcels([c for c in (accepted.mandate.body.query, accepted.mandate.body.context) if c]),
             accepted.vault.box_for(router.sealing_key),
+            {"watched": True} if case.sink is not None else {},
         )
 
         async def status(item: Message) -> None:
@@ -230,6 +232,7 @@ class Owner:
             case.stages = {str(k): v / 1000 for k, v in stages.items() if isinstance(v, int)}
         inference = answer.args.get("inference_us")
         case.inference_ms = inference / 1000 if isinstance(inference, int) else 0.0
+        case.accepted.commits += commits_said(answer.args.get("commits"))
         state = answer.args.get("state")
         if state == State.DONE:
             return Event.OK
@@ -346,6 +349,7 @@ class Owner:
         latency = self._ending.latency(case)
         spent = Durations(latency["total"], latency["overhead"], latency["inference"], latency["commit_wait"])
         observe_request(self._node.metrics, spent, str(case.outcome))
+        self._node.metrics.observe("request_commits", case.accepted.commits)
 
     async def _status(self, case: Case, state: str) -> None:
         if case.sink is None or not state:

@@ -40,6 +40,13 @@ SPANS: dict[Stage, Span] = {
 RESERVE_MS = 50
 """Time kept back of each hop, so that an answer still travels when a peer uses all of its budget."""
 MIN_BUDGET_MS = 5
+MAX_COMMITS = 1024
+"""Most durable commits a peer's word is taken for."""
+
+
+def commits_said(word: object) -> int:
+    """How many durable commits a peer says it waited for: a count for the metrics, so junk is none and its bound is ours."""
+    return min(word, MAX_COMMITS) if type(word) is int and word > 0 else 0
 
 
 @dataclass(slots=True)
@@ -56,6 +63,8 @@ class Run:
     turn: int = 0
     escalated: bool = False
     spent_tokens: int = 0
+    commits: int = 0
+    """Durable commits the intermediary says it waited for: a count for the metrics, no authority."""
     attempts: dict[tuple[str, int, str], int] = field(default_factory=dict)
     proposing: list[Signed[ExpertOutput]] = field(default_factory=list)
     mediated: set[bytes] = field(default_factory=set)
@@ -120,6 +129,7 @@ class Run:
             )
         finally:
             self._account(stage, started, clock.monotonic(), answer)
+        self.commits += commits_said(answer.args.get("commits"))
         opened = [self.context.node.opener.open(raw) for raw in answer.records]
         self.bag.add(opened)
         self.vault.add(answer.parcels)

@@ -192,14 +192,30 @@ class _Answer:
         if self._ended:
             await trio.lowlevel.checkpoint()
             return None
-        with trio.move_on_at(self._call.deadline):
-            try:
+        try:
+            if self._arrived():
                 return await self._wait()
-            except GnusError as error:
-                self._error = error
-                raise
+            with trio.move_on_at(self._call.deadline):
+                return await self._wait()
+        except GnusError as error:
+            self._error = error
+            raise
         self._error = GnusError("DEADLINE", "the peer did not answer in the time allowed", link=self._call.service)
         raise self._error
+
+    def _arrived(self) -> bool:
+        """Whether the next item, the end or a break is there, in time: then nothing is waited for."""
+        call, now = self._call, trio.current_time()
+        if now >= call.deadline:
+            return False
+        if self._next is None:
+            try:
+                self._next = call.receiver.receive_nowait()
+            except trio.WouldBlock:
+                return False
+            except (trio.EndOfChannel, trio.ClosedResourceError):
+                return call.aborted or (not call.silent and call.terminal is not None and call.terminal[0] <= now)
+        return self._next[0] <= now
 
     async def _wait(self) -> bytes | None:
         call = self._call
@@ -251,7 +267,7 @@ class MemoryTransport:
     @asynccontextmanager
     async def call(self, peer: bytes, service: str, frame: bytes, *, budget_ms: int) -> AsyncIterator[Answer]:
         """Call a peer, or this node itself: the path is the same. Entering raises ``TOO_LARGE``, ``DEADLINE``, ``UNREACHABLE``."""
-        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint_if_cancelled()
         check_frame(frame)
         if budget_ms <= 0:
             raise GnusError("DEADLINE", "no time is left for the call", link=service)

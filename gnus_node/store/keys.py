@@ -47,7 +47,7 @@ class KeyStore:
 
         Raises ``ERASED`` where it was destroyed, ``STORE_FULL``, ``STORE_CORRUPT``, ``NOT_RUNNING``."""
         key_id = self._id(subject, purpose)
-        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint_if_cancelled()
         cached = self._cache.get(key_id)
         if cached is not None:
             self._cache.move_to_end(key_id)

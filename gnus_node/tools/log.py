@@ -69,6 +69,8 @@ class Claim:
         self._live = True
         self.fresh = fresh
         """True where this claim made the row."""
+        self.commits: list[EffectState] = []
+        """States this claim waited for the disk with."""
 
     @property
     def row(self) -> EffectRow:
@@ -101,6 +103,8 @@ class Claim:
                 updated_at_ms=self._log.now_ms(),
             )
         )
+        if durable_before(self._row.state, self._row.effect):
+            self.commits.append(self._row.state)
         return self._row
 
     async def leave(self) -> None:

@@ -59,19 +59,25 @@ class IntermediaryService:
         made: list[Signed[Any]] = []
         texts: list[Any] = []
         selected = outputs[0].id if outputs else b""
-        for output in outputs:
-            for call in output.body.tool_calls:
-                gathered = gather(self._node, self._registry, self._roots, admitted, output, call, selected=output.id == selected)
-                attested = await self._one(admitted, gathered)
-                made.extend(attested.records)
-                texts.extend(attested.texts)
+        claims: list[Claim] = []
+        try:
+            for output in outputs:
+                for call in output.body.tool_calls:
+                    gathered = gather(self._node, self._registry, self._roots, admitted, output, call, selected=output.id == selected)
+                    attested = await self._one(admitted, gathered, claims)
+                    made.extend(attested.records)
+                    texts.extend(attested.texts)
+        finally:
+            commits = [state for claim in claims for state in claim.commits]
+            for state in commits:
+                self._node.metrics.count("durable_commits", point="executing" if state is EffectState.EXECUTING else "outcome")
         report = await self._report(
             admitted.authority.mandate.body.request_id, admitted.authority.mandate.body.generation, admitted.dispatch.id
         )
         wall_ms = (self._node.clock.monotonic() - started) * 1000
         attestation = attest_task(self._context, admitted, report.id, wall_ms)
         raws = tuple(r.raw for r in (*made, report, attestation))
-        return Message(raws, admitted.vault.parcels(texts))
+        return Message(raws, admitted.vault.parcels(texts), b"", {"commits": len(commits)})
 
     async def effects(self, request: Request) -> Message:
         """What has happened for a request, for its ingress before a new generation; older generations are fenced by asking."""
@@ -93,12 +99,13 @@ class IntermediaryService:
 
     # -- one proposal ---------------------------------------------------------------------------------------------------------
 
-    async def _one(self, admitted: Admitted, given: Gathered) -> Attested:
-        """One proposal from the door to its last attestation."""
+    async def _one(self, admitted: Admitted, given: Gathered, claims: list[Claim]) -> Attested:
+        """One proposal from the door to its last attestation; its claim joins ``claims``, which say how often the disk was waited for."""
         decision = admit(given.input)
         if not decision.allow:
             return self._refuse(admitted, given, decision)
         async with self._log.open_or_get(given.effect_key, given.facts()) as claim:
+            claims.append(claim)
             known = self._results.get(given.effect_key)
             if claim.row.state is EffectState.DONE and known is not None:
                 given = await self._dry_run(given)

@@ -23,6 +23,7 @@ def _deny_tag(*_args: object) -> NoReturn:
 
 _DENY = dict.fromkeys((*range(64), 100, 256, 258, 260, 261, 1004, 25, 43000, 55799), _deny_tag)
 _MAX_INT = 2**63 - 1
+_ONLY_BYTES = {bytes}
 
 
 def encode(value: Plain) -> bytes:
@@ -118,6 +119,9 @@ def _walk(value: Plain, budget: list[int]) -> Plain:
             raise GnusError("NUMBER_RANGE", "an integer beyond 64 bits")
         return value
     if kind is list or kind is tuple:
+        if set(map(type, value)) == _ONLY_BYTES and len(value) <= budget[0]:
+            budget[0] -= len(value)
+            return tuple(value)
         return tuple([_walk(item, budget) for item in value])
     if kind is dict:
         keys = set(map(type, value))

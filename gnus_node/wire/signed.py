@@ -50,12 +50,12 @@ def _plain(value: Any) -> Any:
     kind = type(value)
     if kind is tuple:
         return tuple([item if type(item) in _ATOMS else _plain(item) for item in value])
+    if isinstance(value, str):
+        return str.__str__(value)
     if isinstance(value, Part):
         return to_plain(value)
     if isinstance(value, Tier):
         return value.name
-    if isinstance(value, str):
-        return str.__str__(value)
     raise GnusError("INTERNAL", f"a value of type {kind.__name__} in a record")
 
 

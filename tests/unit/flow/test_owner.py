@@ -252,7 +252,7 @@ async def test_a_router_that_hides_an_effect_does_not_hide_it_from_the_answer(
 
     async def hiding(run: Run, request: Request | None) -> Ended:
         ended = await carry(run, request)
-        run.bag.drop(EffectReport, lambda _record: False)
+        leave_out(run, EffectReport)
         return ended
 
     monkeypatch.setattr(coordinator, "carry", hiding)
