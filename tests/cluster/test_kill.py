@@ -57,6 +57,7 @@ def flight_past(point: str, number: int) -> list[dict[str, Any]]:
     """The flight, with the request that is needed to pass a point."""
     more = {
         "router.escalate": [ESCALATES],
+        "router.ground": [ESCALATES],
         "ingress.own_parked": [WAITS],
         "ingress.own_close": [HURRIES],
         "ingress.failed": [HURRIES],
