@@ -98,10 +98,16 @@ def _newer(a: Signed[Any], b: Signed[Any] | None) -> bool:
     return b is None or (a.body.grant_epoch, a.id) > (b.body.grant_epoch, b.id)
 
 
-def _head_ok(charter: SwarmCharter, record: Signed[TrustHead]) -> bool:
+def head_authorised(charter: SwarmCharter, record: Signed[TrustHead]) -> bool:
+    """Whether a head key of the charter, or its authority, signed a head."""
     if record.header.role is SignerRole.HEAD:
         return record.header.signer in charter.head_keys
     return authorised(charter, record)
+
+
+def head_order(head: Signed[TrustHead]) -> tuple[int, int, bytes]:
+    """Of two heads the greater one is the newer."""
+    return (head.body.head_epoch, head.header.issued_at_ms, head.id)
 
 
 def fold(charter_record: Signed[Any], records: Iterable[Signed[Any]]) -> TrustState:
@@ -120,7 +126,7 @@ def fold(charter_record: Signed[Any], records: Iterable[Signed[Any]]) -> TrustSt
         if record.header.swarm != swarm:
             continue
         if isinstance(body, TrustHead):
-            if _head_ok(charter, record):
+            if head_authorised(charter, record):
                 heads.append(record)
             continue
         if not authorised(charter, record):
@@ -135,7 +141,7 @@ def fold(charter_record: Signed[Any], records: Iterable[Signed[Any]]) -> TrustSt
         elif isinstance(body, Revocation):
             revoked[body.key] = min(body.cut_epoch, revoked.get(body.key, body.cut_epoch))
     keys, duplicates = _index(charter, charter_record, grants, tenants)
-    head = max(heads, key=lambda h: (h.body.head_epoch, h.header.issued_at_ms, h.id), default=None)
+    head = max(heads, key=head_order, default=None)
     return TrustState(
         charter_record,
         swarm,

@@ -1,0 +1,164 @@
+"""What py-libp2p 0.8.1 needs before hostile peers may talk to it: six small patches, installed once in a process.
+
+Unpatched, one bad frame of any connected peer ends the whole process, and one cancelled write breaks every other stream of its connection.
+Each patch touches private names, so the version is pinned, and ``tests/p2p/test_hardening.py`` has a test for each that fails when upstream
+renames or mends what is patched here.
+
+``BaseException`` is never caught: ``trio.Cancelled`` passes through every guard.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import libp2p.host.basic_host as basic_host
+import libp2p.network.swarm as swarm
+import libp2p.pubsub.pubsub as pubsub
+import libp2p.pubsub.rpc_queue as rpc_queue
+import libp2p.stream_muxer.yamux.yamux as yamux
+import trio
+from libp2p.network.connection.exceptions import RawConnError
+
+from gnus_node.records.errors import GnusError
+
+PINNED = "0.8.1"
+QUEUE = 4096
+"""Gossip messages that may wait for a subscriber or a peer; upstream's 32 drops silently in any burst."""
+MAX_STREAMS_PER_PEER = 512
+"""Streams one peer may have open here; upstream bounds only all of them together, at ten thousand."""
+WRITE_S = 5.0
+"""Longest a frame may be on its way into the socket; then the connection is closed, for it is in the middle of a frame."""
+_MARK = "_gnus_hardened"
+
+
+def install() -> None:
+    """Patch libp2p, once. Raises ``MISSING_DEPENDENCY`` for another version than the pinned one."""
+    found = version("libp2p")
+    if found != PINNED:
+        raise GnusError("MISSING_DEPENDENCY", f"libp2p {found} is installed, {PINNED} is needed", fix=f"pip install libp2p=={PINNED}")
+    if getattr(swarm, _MARK, False):
+        return
+    no_dial_delay()
+    long_queues()
+    batched_window_updates()
+    guard_stream_handlers()
+    guard_messages()
+    whole_frames()
+    silence()
+    setattr(swarm, _MARK, True)
+
+
+def no_dial_delay() -> None:
+    """A dial returns when it has connected, not a quarter of a second later."""
+    _need(swarm, "_HAPPY_EYEBALLS_DELAY")
+    swarm._HAPPY_EYEBALLS_DELAY = 0.0
+
+
+def long_queues() -> None:
+    """A burst of gossip is queued rather than dropped."""
+    _need(pubsub, "SUBSCRIPTION_CHANNEL_SIZE")
+    pubsub.SUBSCRIPTION_CHANNEL_SIZE = QUEUE
+    rpc_queue.RpcQueue.__init__.__defaults__ = (QUEUE, rpc_queue.DefaultMaxMessageSize)
+
+
+def batched_window_updates() -> None:
+    """Read credit goes back in batches, not with each read: a quarter less work for small calls. Read by yamux at each call."""
+    _need(yamux, "_yamux_release_on_read")
+    os.environ.setdefault("PY_YAMUX_RELEASE_ON_READ", "0")
+
+
+def guard_stream_handlers() -> None:
+    """A stream handler that raises resets its stream; and a peer with too many streams gets no more."""
+    stock = _need(basic_host.BasicHost, "_swarm_stream_handler")
+
+    @functools.wraps(stock)
+    async def guarded(self: Any, net_stream: Any) -> None:
+        open_streams: dict[Any, int] = self.__dict__.setdefault("_gnus_streams", {})
+        peer = net_stream.muxed_conn.peer_id
+        count = open_streams.get(peer, 0)
+        if count >= MAX_STREAMS_PER_PEER:
+            await _reset(net_stream)
+            return
+        open_streams[peer] = count + 1
+        try:
+            await stock(self, net_stream)
+        except Exception:  # noqa: BLE001  supervised boundary: host and process, from one stream's handler or negotiation
+            await _reset(net_stream)
+        finally:
+            open_streams[peer] -= 1
+            if not open_streams[peer]:
+                del open_streams[peer]
+
+    basic_host.BasicHost._swarm_stream_handler = guarded
+
+
+def guard_messages() -> None:
+    """A message that makes upstream raise (a junk key, a failing validator) is dropped."""
+    stock = _need(pubsub.Pubsub, "push_msg")
+
+    @functools.wraps(stock)
+    async def guarded(self: Any, msg_forwarder: Any, msg: Any) -> None:
+        try:
+            await stock(self, msg_forwarder, msg)
+        except Exception:  # noqa: BLE001  supervised boundary: the gossip service, from one message
+            return
+
+    pubsub.Pubsub.push_msg = guarded
+
+
+def whole_frames() -> None:
+    """A frame is written whole or its connection is closed: a write cancelled half way would garble what all other streams send next."""
+    stock = _need(yamux.Yamux, "_write_frame")
+
+    @functools.wraps(stock)
+    async def guarded(self: Any, data: bytes) -> None:
+        async with self._write_lock:
+            with trio.CancelScope(deadline=trio.current_time() + WRITE_S, shield=True) as scope:
+                await self.secured_conn.write(data)
+            if scope.cancelled_caught:
+                with trio.CancelScope(shield=True):
+                    await self.secured_conn.close()
+                raise RawConnError("the peer does not take a frame: the connection is closed")
+        await trio.lowlevel.checkpoint()
+
+    yamux.Yamux._write_frame = guarded
+
+
+def silence() -> None:
+    """libp2p reports ordinary churn as errors, some of it to the root logger; the node's own log says what happened instead."""
+    logging.getLogger("libp2p").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_not_libp2p)
+
+
+def _not_libp2p(record: logging.LogRecord) -> bool:
+    return "libp2p" not in record.pathname.replace(os.sep, "/").split("/")
+
+
+async def _reset(stream: Any) -> None:
+    with trio.move_on_after(WRITE_S) as scope:
+        scope.shield = True
+        await stream.reset()
+
+
+def _need(owner: Any, name: str) -> Any:
+    """A private name that a patch rests on. Raises ``MISSING_DEPENDENCY`` where it is gone: then the patch would do nothing."""
+    found = getattr(owner, name, None)
+    if found is None:
+        raise GnusError("MISSING_DEPENDENCY", f"this libp2p has no {name}: it is not the one this program was hardened for")
+    return found
+
+
+PATCHES: tuple[Callable[[], None], ...] = (
+    no_dial_delay,
+    long_queues,
+    batched_window_updates,
+    guard_stream_handlers,
+    guard_messages,
+    whole_frames,
+)
+"""Every patch, for the tests that hold each against the stock version."""

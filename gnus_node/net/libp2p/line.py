@@ -1,0 +1,104 @@
+"""One stream as either end uses it: frames in through a task that always reads, frames out whole, and one way to be over.
+
+The reading task is what makes cancellation travel: a reset is seen while a handler works. It also means that no read is ever cancelled half
+way, which would lose bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from gnus_node.net.libp2p.frames import Splitter, fault
+from gnus_node.records.errors import GnusError
+
+READ_BYTES = 64 * 1024
+"""One read; smaller ones cost a window update each."""
+AHEAD = 8
+"""Frames taken from a stream and not asked for yet; then it is not read, and the peer's writes wait."""
+GOODBYE_S = 2.0
+"""Longest that ending a stream may take."""
+
+
+class Line:
+    """A stream of frames. ``pump`` must run somewhere as long as the line is used; ``on_over`` is called when it ends."""
+
+    def __init__(self, stream: Any, *, ahead: int = AHEAD, heard: Callable[[], None] | None = None) -> None:
+        self._stream = stream
+        self._frames_in, self._frames = trio.open_memory_channel[bytes](ahead)
+        self._scope = trio.CancelScope()
+        self._heard = heard
+        self.over = False
+        self.silent = False
+        """A frame that arrives now breaks the protocol."""
+        self.error: GnusError | None = None
+        self.on_over: Callable[[], None] | None = None
+        self.idle_since = 0.0
+
+    async def pump(self) -> None:
+        """Read until the stream ends, however it does."""
+        splitter = Splitter()
+        try:
+            with self._scope:
+                while True:
+                    data = await self._stream.read(READ_BYTES)
+                    if not data:
+                        break
+                    if self._heard:
+                        self._heard()
+                    for frame in splitter.feed(data):
+                        if self.silent:
+                            raise fault("a frame where none is due")
+                        await self._frames_in.send(frame)
+        except GnusError as error:
+            self.error = error
+        except Exception:  # noqa: BLE001  supervised boundary: the node, from whatever a broken stream raises (EOF, reset, a lost connection)
+            self.over = True
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self.over = True
+        muxed = self._stream.muxed_stream
+        if muxed.stream_id not in muxed.conn.streams:
+            # A reset wakes the reader, which puts a new event where the old one was taken away; nobody else would remove it.
+            muxed.conn.stream_events.pop(muxed.stream_id, None)
+        self._frames_in.close()
+        if self.on_over:
+            self.on_over()
+
+    async def receive(self) -> bytes | None:
+        """The next frame, None when there are no more. Raises ``PROTOCOL`` where the peer broke it."""
+        try:
+            return await self._frames.receive()
+        except (trio.EndOfChannel, trio.ClosedResourceError):
+            if self.error:
+                raise self.error from None
+            return None
+
+    async def send(self, frame: bytes) -> None:
+        """Write one frame. A line whose frame was not written whole is over. Raises ``UNREACHABLE``."""
+        whole = False
+        try:
+            await self._stream.write(frame)
+            whole = True
+        except Exception:  # noqa: BLE001  supervised boundary: the call, from whatever a broken stream raises
+            raise GnusError("UNREACHABLE", "the connection broke") from None
+        finally:
+            if not whole:
+                self.over = True
+                self._scope.cancel()
+
+    async def end(self) -> None:
+        """Reset the stream, which cancels the call on it, if there is one. Never raises."""
+        self.over = True
+        with (
+            trio.CancelScope(deadline=trio.current_time() + GOODBYE_S, shield=True),
+            contextlib.suppress(Exception),  # supervised boundary: the caller, from a stream that is broken already
+        ):
+            await self._stream.reset()
+        self._scope.cancel()
+        self._frames.close()

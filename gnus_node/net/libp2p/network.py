@@ -1,0 +1,92 @@
+"""A node's place on a real network: host, calls, gossip and redial, opened together and closed without a trace."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+from libp2p.tools.anyio_service import background_trio_service
+
+from gnus_node.net.libp2p import hardening
+from gnus_node.net.libp2p.gossip import Libp2pGossip, make_pubsub, make_router
+from gnus_node.net.libp2p.host import HostOptions, Watch, addresses, make_host
+from gnus_node.net.libp2p.redial import Redialer, split_address
+from gnus_node.net.libp2p.transport import Libp2pTransport
+from gnus_node.net.memory_transport import MemoryBus
+from gnus_node.ports.host import Entropy, Log
+from gnus_node.records.errors import GnusError
+from gnus_node.telemetry.log import NullLog
+
+CLOSE_S = 10.0
+"""Longest that closing all connections may take."""
+NOISE_SEED_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What a node gets of a network. ``addresses`` are its own, each with its peer id, as others put them into ``bootstrap``."""
+
+    transport: Libp2pTransport
+    gossip: Libp2pGossip
+    redialer: Redialer
+    addresses: tuple[str, ...]
+
+
+@asynccontextmanager
+async def open_network(
+    seed: bytes, options: HostOptions, entropy: Entropy, *, bootstrap: tuple[str, ...] = (), log: Log | None = None
+) -> AsyncIterator[Network]:
+    """Join a network for the length of the block, as the node whose transport seed is given. Raises ``CONFIG``, ``MISSING_DEPENDENCY``.
+
+    What the block raises comes out in an exception group, as from any nursery.
+    """
+    hardening.install()
+    log = log or NullLog()
+    known = [split_address(text) for text in bootstrap]
+    host = make_host(seed, entropy.token(NOISE_SEED_BYTES), options)
+    key: bytes = host.get_public_key().to_bytes()
+    async with MemoryBus().attach(key, log=log) as local, _listening(host, options):
+        router = make_router()
+        pubsub = make_pubsub(host, router)
+        async with background_trio_service(router), background_trio_service(pubsub):
+            await pubsub.wait_until_ready()
+            try:
+                async with trio.open_nursery() as nursery:
+                    redialer = Redialer(host, key, nursery, log, lambda: entropy.token(1)[0] / 255)
+                    transport = Libp2pTransport(host, local, nursery, log, redialer.reach)
+
+                    def changed() -> None:
+                        redialer.changed()
+                        transport.notice()
+
+                    watch = Watch(changed)
+                    host.get_network().register_notifee(watch)
+                    for peer, where in known:
+                        redialer.learn(peer, (where,), lasting=True)
+                    gossip = Libp2pGossip(pubsub, key, nursery, log)
+                    try:
+                        yield Network(transport, gossip, redialer, tuple(str(address) for address in host.get_addrs()))
+                    finally:
+                        watch.mute()
+                        transport.close()
+                        nursery.cancel_scope.cancel()
+            finally:
+                with trio.CancelScope(deadline=trio.current_time() + CLOSE_S, shield=True):
+                    await host.close()
+
+
+@asynccontextmanager
+async def _listening(host: Any, options: HostOptions) -> AsyncIterator[None]:
+    """The host, running. An address that cannot be listened on is ``CONFIG``, not a crash."""
+    running = False
+    try:
+        async with host.run(addresses(options.listen)):
+            running = True
+            yield
+    except* OSError:
+        if running:
+            raise
+        raise GnusError("CONFIG", "an address of net.listen cannot be listened on", fix="choose a free port") from None
