@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -19,6 +18,7 @@ from gnus_node.init import TENANT, issue_head, trust_path
 from gnus_node.net.context import TrustBox
 from gnus_node.net.directory import Directory
 from gnus_node.net.signing import KeySigner
+from gnus_node.ports.host import Offload
 from gnus_node.ports.store import Store, Write
 from gnus_node.records.authority import Ceilings, Policy
 from gnus_node.records.enums import PolicyLevel, SignerRole
@@ -27,9 +27,6 @@ from gnus_node.records.errors import GnusError
 from gnus_node.trust.state import fold
 from gnus_node.wire import cbor
 from gnus_node.wire.signed import Opener
-
-if TYPE_CHECKING:
-    from gnus_node.node import Ports
 
 HEAD_EVERY_S = 180.0
 _POLICIES = b"policies"
@@ -46,14 +43,14 @@ class Heads:
         directory: Directory,
         maker: Callable[[bytes, SignerRole], KeySigner],
         opener: Opener,
-        ports: Ports,
+        offload: Offload,
     ) -> None:
         self._path = trust_path(config)
         self._signer = maker(identity.authority, SignerRole.AUTHORITY) if identity.authority else None
         self._trust = trust
         self._directory = directory
         self._opener = opener
-        self._offload = ports.offload
+        self._offload = offload
 
     async def refresh(self) -> None:
         """Issue a fresh head over the log at hand, here and on disk."""

@@ -109,11 +109,11 @@ async def open_node(config: NodeConfig, ports: Ports) -> AsyncIterator[Node]:
         store = await stack.enter_async_context(open_store(config.node.data_dir / "store", ports.offload, limits=limits))
         keys = await stack.enter_async_context(open_keys(config.node.data_dir / "keys", ports.entropy, ports.offload))
         incarnation = await _next_incarnation(store)
-        maker = partial(_signer, swarm=trust.state.swarm, epoch=trust.epoch, clock=ports.clock, incarnation=incarnation)
+        maker = partial(_signer, swarm=trust.state.swarm, epoch=trust.epoch, clock=ports.clock, incarnation=incarnation, made=opener.keep)
         transport_signer = maker(identity.transport, SignerRole.TRANSPORT)
         transport = await stack.enter_async_context(ports.bus.attach(transport_signer.key, log=ports.log))
         directory = Directory(trust.state, ports.clock, local_node=identity.node_id, caps=rules.tier_caps(config.node.roles))
-        heads = Heads(config, identity, trust, directory, maker, opener, ports)
+        heads = Heads(config, identity, trust, directory, maker, opener, ports.offload)
         await heads.refresh()
         context = NodeContext(
             node_id=identity.node_id,
@@ -148,8 +148,17 @@ async def open_node(config: NodeConfig, ports: Ports) -> AsyncIterator[Node]:
         nursery.cancel_scope.cancel()
 
 
-def _signer(seed: bytes, role: SignerRole, *, swarm: bytes, epoch: Callable[[], int], clock: Clock, incarnation: int) -> KeySigner:
-    return KeySigner(seed, role, swarm, epoch, clock, incarnation)
+def _signer(
+    seed: bytes,
+    role: SignerRole,
+    *,
+    swarm: bytes,
+    epoch: Callable[[], int],
+    clock: Clock,
+    incarnation: int,
+    made: Callable[[Signed[Any]], None],
+) -> KeySigner:
+    return KeySigner(seed, role, swarm, epoch, clock, incarnation, made=made)
 
 
 async def _next_incarnation(store: LmdbStore) -> int:

@@ -40,10 +40,11 @@ class RunNode(Protocol):
 
 
 class VerifyBundle(Protocol):
-    """``gnus_node.evidence.bundle.verify_bundle_file``."""
+    """``gnus_node.audit.verify_bundle_file``."""
 
     def __call__(self, bundle: Path, charter: Path, trust_head: Path | None) -> Mapping[str, Any]:
-        """The verdict: ``{"ok", "proof", "trust_head", "links": [{"link", "proof", "by", "detail", "links"}]}``."""
+        """``evidence.verdict.Verdict`` as JSON: ``{"ok", "request_id", "generation", "outcome", "valid_as_of", "trust_head", "error"?,
+        "links": [{"name", "proof", "by", "detail"?, "record"?, "children"?}]}``."""
 
 
 class Schemas(Protocol):
@@ -97,7 +98,7 @@ def run_node() -> RunNode:
 
 def verify_bundle() -> VerifyBundle:
     """See ``VerifyBundle``."""
-    return cast(VerifyBundle, _module("gnus_node.evidence.bundle").verify_bundle_file)
+    return cast(VerifyBundle, _module("gnus_node.audit").verify_bundle_file)
 
 
 def schemas() -> Schemas:

@@ -95,11 +95,14 @@ def _outline(page: Page, value: object, depth: int) -> None:
 
 
 def verdict_page(verdict: Mapping[str, Any]) -> Page:
-    """A verdict tree: every link with its proof, who signed, and what is wrong with it if something is."""
+    """A verdict tree: every link with how far it is proved and by whom; of a refusal, the link that does not hold and why."""
     good = verdict.get("ok") is True
     page = Page().line("verified" if good else "REFUSED", "ok" if good else "problem")
-    rest = {key: entry for key, entry in verdict.items() if key not in ("ok", "links") and entry not in (None, "")}
-    page.pairs([(key, flat(entry)) for key, entry in rest.items()], indent=2)
+    error = verdict.get("error")
+    if isinstance(error, Mapping):
+        page.line(f"  {one_line(error.get('link', '?'))}: {one_line(error.get('what', ''))} ({one_line(error.get('code', ''))})", "problem")
+    shown = {"request": "request_id", "generation": "generation", "outcome": "outcome", "valid as of": "valid_as_of"}
+    page.pairs([(name, flat(verdict[key])) for name, key in shown.items() if verdict.get(key) not in (None, "", 0)], indent=2)
     _links(page, _maps(verdict.get("links")), "")
     return page
 
@@ -108,13 +111,12 @@ def _links(page: Page, links: Sequence[Mapping[str, Any]], lead: str) -> None:
     for number, link in enumerate(links):
         last = number == len(links) - 1
         proof = str(link.get("proof", ""))
-        by = f" by {link['by']}" if link.get("by") else ""
+        # What is proved needs nobody's word; its signer is named all the same.
+        by = f" {'of' if proof == 'proved' else 'by'} {link['by']}" if link.get("by") else ""
         detail = f": {link['detail']}" if link.get("detail") else ""
-        known = {"link", "proof", "by", "detail", "links"}
-        more = flat({key: entry for key, entry in link.items() if key not in known and entry not in (None, "", [], {})})
-        text = f"{lead}{'└─' if last else '├─'} {link.get('link', '?')} {proof}{by}{detail}{' ' + more if more else ''}"
-        page.line(lead + one_line(text[len(lead) :]), PROOF_STYLES.get(proof, ""))
-        _links(page, _maps(link.get("links")), lead + ("   " if last else "│  "))
+        text = f"{'└─' if last else '├─'} {link.get('name', '?')}, {proof}{by}{detail}"
+        page.line(lead + one_line(text), PROOF_STYLES.get(proof, ""))
+        _links(page, _maps(link.get("children")), lead + ("   " if last else "│  "))
 
 
 def _maps(value: object) -> list[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ from fractions import Fraction
 NUMBER_TOLERANCE = Fraction(1, 200)
 """Numbers within half a percent agree: sources round."""
 _WORD = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?|[^\W_]+", re.UNICODE)
+_SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ARTICLES = frozenset({"the", "a", "an"})
 
 
@@ -26,14 +27,16 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def number_of(text: str) -> Fraction | None:
-    """The number an answer is, where it holds exactly one number (with or without a unit)."""
-    numbers = [w for w in words(text) if w.lstrip("+-")[:1].isdigit()]
-    if len(numbers) != 1:
+    """The number an answer is, where it holds exactly one (with a scale word, with or without a unit): ``1.284 million sq km``."""
+    found = words(text)
+    places = [at for at, w in enumerate(found) if w.lstrip("+-")[:1].isdigit()]
+    if len(places) != 1:
         return None
     try:
-        return Fraction(Decimal(numbers[0]))
+        number = Fraction(Decimal(found[places[0]]))
     except (InvalidOperation, ValueError):
         return None
+    return number * _SCALES.get(found[places[0] + 1] if places[0] + 1 < len(found) else "", 1)
 
 
 def agree(a: str, b: str) -> bool:

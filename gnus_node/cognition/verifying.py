@@ -11,6 +11,7 @@ from gnus_node.cognition.synthesis import EXACT, Cited, Composition, Draft, comp
 from gnus_node.evidence.bag import Bag
 from gnus_node.evidence.chain import admit_chain
 from gnus_node.evidence.links_tools import AttestedOutput
+from gnus_node.evidence.links_work import NOT_NEEDED
 from gnus_node.net.context import RoleContext
 from gnus_node.net.gate import Admitted, admit_dispatch, attest_task
 from gnus_node.net.rpc import Request
@@ -54,7 +55,7 @@ class VerifierService:
         self._node.metrics.observe("verification_ms", (verified - started) * 1000)
         drafts = drafts_of(admitted, plan, attested)
         composed = compose(drafts)
-        if self._escalates(composed, admitted):
+        if self._escalates(composed):
             return Message(args={"escalate": 1})
         body = self._sign_body(admitted, plan, composed)
         result = self._context.signer.sign(body, refs=[admitted.dispatch.id, plan.id])
@@ -73,9 +74,9 @@ class VerifierService:
         return Message((result.raw, attestation.raw), admitted.vault.parcels([body.answer, body.reason, *body.memory_suggestions]))
 
     @staticmethod
-    def _escalates(composed: Composition, admitted: Admitted) -> bool:
+    def _escalates(composed: Composition) -> bool:
         """Whether unused fallback experts should be asked first."""
-        unused = any(a.body.reason == "NOT_NEEDED" for a in admitted.bag.of(Absence))
+        unused = any(j.draft.absence is not None and j.draft.reason == NOT_NEEDED for j in composed.judged)
         return unused and (composed.outcome is not Outcome.ANSWERED or composed.divergence > DIVERGENCE_LIMIT)
 
     def _sign_body(self, admitted: Admitted, plan: Signed[ExecutionPlan], composed: Composition) -> SynthesisResult:

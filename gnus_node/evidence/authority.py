@@ -52,6 +52,8 @@ def check_mandate(bag: Bag, trust: TrustState, now_ms: int, *, live: bool) -> Au
         raise GnusError("FORBIDDEN", "the ingress is not granted this tenant", link="mandate")
     if live and now_ms > body.not_after_ms:
         raise GnusError("LEASE_EXPIRED", link="mandate")
+    if body.not_after_ms > mandate.header.issued_at_ms + body.ceilings.max_wall_ms:
+        raise GnusError("MANDATE_EXCEEDS_POLICY", "the lease is longer than the wall time allowed", link="mandate")
     if not body.policies:
         raise GnusError("POLICY_MISSING", "a mandate without a policy", link="mandate")
     policies = []
@@ -65,10 +67,23 @@ def check_mandate(bag: Bag, trust: TrustState, now_ms: int, *, live: bool) -> Au
     wide = mandate_within_policies(body, [p.body for p in policies])
     if wide:
         raise GnusError("MANDATE_EXCEEDS_POLICY", f"wider than the policies: {', '.join(wide)}", link="mandate")
-    router = trust.keys.get(body.router)
-    if router is None or router.role is not SignerRole.ROUTER or router.node_id != body.router_node:
-        raise GnusError("CHAIN_BROKEN", "the mandate names a router without a grant", link="mandate")
+    _check_named(mandate, trust)
     return Authority(mandate, tuple(policies))
+
+
+def _check_named(mandate: Signed[RequestMandate], trust: TrustState) -> None:
+    """Router, settlement and intermediary that a mandate names are granted their roles, and the tenant."""
+    body = mandate.body
+    pinned = trust.role_key(body.intermediary_id, RoleName.TOOL_INTERMEDIARY) if body.intermediary_id is not None else None
+    named = [(SignerRole.ROUTER, body.router, body.router_node), (SignerRole.SETTLEMENT, body.settlement, None)]
+    if body.intermediary_id is not None:
+        named.append((SignerRole.TOOL_INTERMEDIARY, pinned or b"", body.intermediary_id))
+    for role, key, node_id in named:
+        holder = trust.keys.get(key)
+        if holder is None or holder.role is not role or node_id not in (None, holder.node_id):
+            raise GnusError("CHAIN_BROKEN", f"the mandate names a {role} without a grant", link="mandate")
+        if body.tenant not in holder.tenants:
+            raise GnusError("FORBIDDEN", f"the mandate names a {role} without the tenant", link="mandate")
 
 
 def _check_policy(policy: Signed[Policy], mandate: Signed[RequestMandate], trust: TrustState, now_ms: int, *, live: bool) -> Signed[Policy]:
@@ -84,7 +99,7 @@ def _check_policy(policy: Signed[Policy], mandate: Signed[RequestMandate], trust
 def check_plan(allowed: Authority, plan: Signed[ExecutionPlan], trust: TrustState, now_ms: int, *, live: bool) -> Authority:
     """The plan within the mandate. Raises ``PLAN_EXCEEDS_MANDATE``, ``CHAIN_BROKEN``, ``LEASE_EXPIRED``, or what ``trust.check`` raises."""
     mandate = allowed.mandate
-    _check_router(plan, mandate, trust, now_ms, live=live)
+    check_router(plan, mandate, trust, now_ms, live=live)
     if plan.body.mandate != mandate.id:
         raise GnusError("CHAIN_BROKEN", "the plan belongs to another mandate", link="plan")
     wide = plan_within_mandate(plan.body, mandate.body)
@@ -97,14 +112,12 @@ def check_plan(allowed: Authority, plan: Signed[ExecutionPlan], trust: TrustStat
             raise GnusError("CHAIN_BROKEN", f"stage {place.stage} is assigned to a key without the role", link="plan")
         if holder is not None and mandate.body.tenant not in holder.tenants:
             raise GnusError("FORBIDDEN", f"stage {place.stage} is assigned to a node without the tenant", link="plan")
-    pinned = plan.body.intermediary_id
-    if pinned is not None and trust.role_key(pinned, RoleName.TOOL_INTERMEDIARY) is None:
-        raise GnusError("CHAIN_BROKEN", "the pinned intermediary is not granted", link="plan")
     return Authority(mandate, allowed.policies, plan)
 
 
-def _check_router(record: Signed[Any], mandate: Signed[RequestMandate], trust: TrustState, now_ms: int, *, live: bool) -> None:
-    """Signed by the mandate's router, within its lease."""
+def check_router(record: Signed[Any], mandate: Signed[RequestMandate], trust: TrustState, now_ms: int, *, live: bool) -> None:
+    """A record signed by the mandate's router, within its lease. Raises ``FENCED``, ``LEASE_EXPIRED``, ``CHAIN_BROKEN``, or what
+    ``trust.check`` raises."""
     kind = record.header.kind
     check_role_record(trust, record, now_ms, SignerRole.ROUTER, live=live)
     if record.header.signer != mandate.body.router:
@@ -117,7 +130,7 @@ def _check_router(record: Signed[Any], mandate: Signed[RequestMandate], trust: T
 
 def check_dispatch(allowed: Authority, dispatch: Signed[Dispatch], trust: TrustState, now_ms: int, *, live: bool) -> Authority:
     """A dispatch within the plan, or within the mandate where there is none yet. Raises ``DISPATCH_EXCEEDS_PLAN``, ``CHAIN_BROKEN``."""
-    _check_router(dispatch, allowed.mandate, trust, now_ms, live=live)
+    check_router(dispatch, allowed.mandate, trust, now_ms, live=live)
     body = dispatch.body
     if body.mandate != allowed.mandate.id:
         raise GnusError("CHAIN_BROKEN", "the dispatch belongs to another mandate", link="dispatch")
@@ -130,6 +143,8 @@ def check_dispatch(allowed: Authority, dispatch: Signed[Dispatch], trust: TrustS
     holder = trust.keys.get(body.peer)
     if holder is None or holder.node_id != body.node_id or holder.role.value not in {r.value for r in STAGE_ROLES[body.stage]}:
         raise GnusError("CHAIN_BROKEN", "the dispatch names a key without the role", link="dispatch")
+    if allowed.mandate.body.tenant not in holder.tenants:
+        raise GnusError("FORBIDDEN", "the dispatch goes to a node without the tenant", link="dispatch")
     return Authority(allowed.mandate, allowed.policies, plan, dispatch)
 
 

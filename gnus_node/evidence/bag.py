@@ -15,10 +15,11 @@ MAX_BAG = 1024
 
 
 class Bag:
-    """Opened records of one request, in the order they came, each once."""
+    """Opened records of one request, in the order they came, each once. A kind is a body's own class, which no other class derives from."""
 
     def __init__(self, records: Iterable[Signed[Any]] = ()) -> None:
         self._by_id: dict[bytes, Signed[Any]] = {}
+        self._by_kind: dict[type[Body], tuple[Signed[Any], ...]] = {}
         self.add(records)
 
     @classmethod
@@ -29,7 +30,10 @@ class Bag:
     def add(self, records: Iterable[Signed[Any]]) -> None:
         """Add records. Raises ``TOO_LARGE``."""
         for record in records:
-            self._by_id.setdefault(record.id, record)
+            if record.id not in self._by_id:
+                self._by_id[record.id] = record
+                kind = type(record.body)
+                self._by_kind[kind] = (*self._by_kind.get(kind, ()), record)
         if len(self._by_id) > MAX_BAG:
             raise GnusError("TOO_LARGE", f"more than {MAX_BAG} records of one request")
 
@@ -46,17 +50,13 @@ class Bag:
         """A record by id, or None."""
         return self._by_id.get(record_id)
 
-    def drop(self, kind: type[Body], keep: Callable[[Signed[Any]], bool]) -> None:
-        """Take back records of a kind that were not sent on as final (a router's early absences)."""
-        self._by_id = {key: r for key, r in self._by_id.items() if not isinstance(r.body, kind) or keep(r)}
-
     def raws(self) -> tuple[bytes, ...]:
         """The raw envelopes."""
         return tuple(r.raw for r in self._by_id.values())
 
     def of(self, kind: type[B]) -> tuple[Signed[B], ...]:
         """All records of a kind, in order."""
-        return tuple(r for r in self._by_id.values() if isinstance(r.body, kind))
+        return self._by_kind.get(kind, ())
 
     def one(self, kind: type[B], link: str) -> Signed[B]:
         """The only record of a kind. Raises ``CHAIN_BROKEN`` where there is none or more."""

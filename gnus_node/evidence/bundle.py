@@ -16,20 +16,25 @@ from typing import Any
 from gnus_node.evidence.bag import MAX_BAG, Bag
 from gnus_node.evidence.chain import verify_chain
 from gnus_node.evidence.inputs import committed_of
+from gnus_node.evidence.links_work import cited_text
 from gnus_node.evidence.verdict import Verdict, refused
-from gnus_node.records.authority import RequestMandate
+from gnus_node.records.authority import RequestMandate, TrustHead
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
+from gnus_node.records.evidence import GroundingEvidence, SynthesisResult
+from gnus_node.records.expert import ExpertOutput
 from gnus_node.trust.head import require_covered
-from gnus_node.trust.state import TrustState, fold
+from gnus_node.trust.state import TrustState, fold, head_authorised
 from gnus_node.wire import cbor, jsontext
 from gnus_node.wire.digests import commitment
-from gnus_node.wire.signed import open_record
+from gnus_node.wire.signed import Opener, open_record
 
 FORMAT = "gnus-bundle/1"
 CHARTER_FORMAT = "gnus-charter/1"
 TRUST_FORMAT = "gnus-trust-log/1"
 MAX_BUNDLE_BYTES = 16 * 1024 * 1024
+MAX_BUNDLE_ITEMS = 64 * 1024
+"""Most values in a bundle's outer structure: records and trust records with their manifest rows, and texts."""
 MAX_TRUST_RECORDS = 4096
 
 
@@ -65,12 +70,13 @@ def write_bundle(charter: bytes, trust: Iterable[bytes], records: Iterable[bytes
     return cbor.encode(plain)
 
 
-def read_bundle(data: bytes) -> Bundle:
+def read_bundle(data: bytes, opener: Opener | None = None) -> Bundle:
     """Read a bundle strictly: types, order, texts against their commitments, manifest against what it is derived from.
 
-    Raises ``MALFORMED``, ``NON_CANONICAL``, ``TOO_LARGE``, ``COMMITMENT_MISMATCH``, ``CHAIN_BROKEN``.
+    Raises ``MALFORMED``, ``NON_CANONICAL``, ``TOO_LARGE``, ``COMMITMENT_MISMATCH``, ``CHAIN_BROKEN``, or what opening a record raises.
     """
-    plain = cbor.decode(data, limit=MAX_BUNDLE_BYTES)
+    opener = opener or Opener()
+    plain = cbor.decode(data, limit=MAX_BUNDLE_BYTES, items=MAX_BUNDLE_ITEMS)
     if type(plain) is not dict or set(plain) != {"format", "charter", "trust", "records", "texts", "manifest"} or plain["format"] != FORMAT:
         raise GnusError("MALFORMED", "not a gnus bundle of this version", link="bundle")
     charter, trust, records, rows = plain["charter"], plain["trust"], plain["records"], plain["texts"]
@@ -79,20 +85,26 @@ def read_bundle(data: bytes) -> Bundle:
         raise GnusError("MALFORMED", "a field of the bundle has the wrong type", link="bundle")
     if len(records) > MAX_BAG or len(trust) > MAX_TRUST_RECORDS:
         raise GnusError("TOO_LARGE", "a bundle of too many records", link="bundle")
-    bag = [open_record(raw) for raw in records]
+    bag = _open_all(records, "record", opener)
     _sorted_once([r.id for r in bag], "records")
-    _sorted_once([open_record(raw).id for raw in trust], "trust")
+    _sorted_once([r.id for r in _open_all(trust, "trust record", opener)], "trust log")
     texts = _read_texts(rows, {c.commitment: c.size for r in bag for c in committed_of(r)})
-    if plain["manifest"] != _freeze(_manifest(bag, texts)):
+    _check_spans(Bag(bag), texts)
+    # By their bytes: in Python 1 equals True, on the wire it does not.
+    if cbor.encode(plain["manifest"]) != cbor.encode(_manifest(bag, texts)):
         raise GnusError("CHAIN_BROKEN", "the manifest is not what the bundle holds", link="manifest")
     return Bundle(charter, trust, records, texts)
 
 
-def _freeze(value: Any) -> Any:
-    """Lists as tuples, as decoding gives them."""
-    if isinstance(value, list):
-        return tuple(_freeze(v) for v in value)
-    return {k: _freeze(v) for k, v in value.items()} if isinstance(value, dict) else value
+def _open_all(raws: Iterable[bytes], what: str, opener: Opener) -> list[Signed[Any]]:
+    """Open records; a refusal names the record by its place."""
+    opened = []
+    for place, raw in enumerate(raws):
+        try:
+            opened.append(opener.open(raw))
+        except GnusError as error:
+            raise GnusError(error.code, error.what, fix=error.fix, link=error.link or f"{what} {place}") from None
+    return opened
 
 
 def _sorted_once(ids: list[bytes], where: str) -> None:
@@ -116,13 +128,33 @@ def _read_texts(rows: tuple[Any, ...], known: Mapping[bytes, int]) -> dict[bytes
     return texts
 
 
+def _check_spans(bag: Bag, texts: Mapping[bytes, tuple[bytes, str]]) -> None:
+    """Where a cited passage's text is at hand, the span lies within it; without texts ``verify_chain`` bounds it by the text's size."""
+    for record in bag:
+        cited: tuple[Any, ...] = ()
+        if isinstance(record.body, ExpertOutput):
+            cited = record.body.evidence
+        elif isinstance(record.body, SynthesisResult):
+            cited = record.body.sources
+        for reference in cited:
+            evidence = bag.find(reference.record)
+            committed = cited_text(evidence, reference.item) if evidence is not None else None
+            if evidence is None or committed is None or committed.commitment not in texts:
+                continue
+            text: object = texts[committed.commitment][1]
+            if isinstance(evidence.body, GroundingEvidence):
+                plain = jsontext.read_free(str(text), limit=MAX_BUNDLE_BYTES)
+                text = plain.get("text") if isinstance(plain, dict) else None
+            if not isinstance(text, str) or reference.span_end > len(text):
+                raise GnusError("CHAIN_BROKEN", "a cited span is not in its passage", link="source")
+
+
 def trust_of(charter: bytes, logs: Iterable[bytes], opener: Callable[[bytes], Signed[Any]] = open_record) -> TrustState:
     """The trust state of a charter and log records. Unauthorised log records are refused, not ignored: a bundle holds nothing idle."""
     record = opener(charter)
     opened = [opener(raw) for raw in logs]
     state = fold(record, opened)
-    heads = [r for r in opened if r.header.kind == "trust_head"]
-    known = state.log_ids | {h.id for h in heads}
+    known = state.log_ids | {r.id for r in opened if isinstance(r.body, TrustHead) and head_authorised(state.charter.body, r)}
     strays = [r for r in opened if r.id not in known]
     if strays:
         raise GnusError("CHAIN_BROKEN", "a trust record that the authority did not sign", link="trust log")
@@ -135,19 +167,19 @@ def verify_bundle(data: bytes, charter: bytes, now_ms: int, *, newer_trust: Iter
     Never raises ``GnusError``: a refusal is a verdict with ``ok`` False and the broken link named.
     """
     head = 0
+    opener = Opener()
     try:
-        bundle = read_bundle(data)
+        bundle = read_bundle(data, opener)
         if bundle.charter != charter:
             raise GnusError("WRONG_SWARM", "the bundle was made under another charter", link="charter")
-        own = trust_of(charter, bundle.trust)
-        require_covered(own)
+        state = trust_of(charter, bundle.trust, opener.open)
+        require_covered(state)
         newer = tuple(newer_trust)
-        state = own
         if newer:
-            state = trust_of(charter, {*bundle.trust, *newer})
+            state = trust_of(charter, {*bundle.trust, *newer}, opener.open)
             require_covered(state)
         head = state.epoch
-        return verify_chain(Bag.read(bundle.records, open_record), state, now_ms)
+        return verify_chain(Bag.read(bundle.records, opener.open), state, now_ms, ended=True)
     except GnusError as error:
         return refused(error, trust_head=head)
 

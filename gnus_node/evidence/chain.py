@@ -19,6 +19,7 @@ from gnus_node.evidence.links_tools import AttestedOutput, admit, check_tools
 from gnus_node.evidence.links_work import check_task_attestations, check_work
 from gnus_node.evidence.verdict import Link, Verdict, refused
 from gnus_node.evidence.walk import Walk
+from gnus_node.policy.ceilings import wider_fields
 from gnus_node.records.authority import Dispatch
 from gnus_node.records.enums import Proof, SignerRole
 from gnus_node.records.errors import GnusError
@@ -28,16 +29,19 @@ from gnus_node.trust.check import check_role_record
 from gnus_node.trust.state import TrustState
 
 
-def verify_chain(bag: Bag, trust: TrustState, now_ms: int, *, live: bool = False, settled: bool | None = None) -> Verdict:
+def verify_chain(
+    bag: Bag, trust: TrustState, now_ms: int, *, live: bool = False, settled: bool | None = None, ended: bool = False
+) -> Verdict:
     """Judge all records of one request and generation.
 
     ``live`` also enforces leases and expiry at ``now_ms``. ``settled``: True requires a task record, False refuses one, None takes either.
+    ``ended`` requires the response: without one, a chain holds as far as it goes.
     Raises ``GnusError`` with ``link`` set; ``judge`` returns the refusal as a verdict instead.
     """
-    return _judge(bag, trust, now_ms, live=live, settled=settled)[0]
+    return _judge(bag, trust, now_ms, live=live, settled=settled, ended=ended)[0]
 
 
-def _judge(bag: Bag, trust: TrustState, now_ms: int, *, live: bool, settled: bool | None) -> tuple[Verdict, Walk]:
+def _judge(bag: Bag, trust: TrustState, now_ms: int, *, live: bool, settled: bool | None, ended: bool = False) -> tuple[Verdict, Walk]:
     """The walk itself: every link in order."""
     walk = Walk(bag, trust, now_ms, live)
     allowed = check_mandate(bag, trust, now_ms, live=live)
@@ -58,7 +62,7 @@ def _judge(bag: Bag, trust: TrustState, now_ms: int, *, live: bool, settled: boo
     synthesis, synthesis_links = check_synthesis(walk)
     links.extend(synthesis_links)
     check_task_attestations(walk)
-    response, response_links = check_response(walk, synthesis)
+    response, response_links = check_response(walk, synthesis, ended=ended)
     links.extend(response_links)
     links.extend(check_task(walk, response, settled))
     walk.refuse_strays()
@@ -96,7 +100,11 @@ def _mandate_link(walk: Walk, allowed: Authority) -> Link:
         return walk.link("mandate", mandate, children=(*policies, user))
     request = walk.bag.get(body.client_signature, AgentRequest, "user")
     holder = check_role_record(walk.trust, request, walk.now_ms, SignerRole.CLIENT, live=False)
-    same = (request.body.query == body.query, request.body.principal == body.principal, request.body.tenant == body.tenant)
+    asked = request.body
+    same = (asked.query == body.query, asked.context == body.context, asked.principal == body.principal, asked.tenant == body.tenant)
+    narrowing = asked.narrowing
+    if narrowing is not None and wider_fields(body.ceilings, narrowing):
+        raise GnusError("MANDATE_EXCEEDS_POLICY", "the mandate is wider than the client allowed", link="mandate")
     if not all(same) or holder.tenants != (body.tenant,) or request.header.signer != body.client_key:
         raise GnusError("CHAIN_BROKEN", "the client's request does not fit the mandate", link="user")
     walk.see(request)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gnus_node.evidence.cover import covered
 from gnus_node.evidence.links_tools import admit
-from gnus_node.evidence.links_work import check_item
+from gnus_node.evidence.links_work import check_item, memory_permitted
 from gnus_node.evidence.verdict import Link
 from gnus_node.evidence.walk import Walk
 from gnus_node.policy.contain import named_experts
@@ -15,8 +16,8 @@ from gnus_node.records.evidence import Member, RetrievalResult, SynthesisResult
 from gnus_node.records.expert import EvidenceType, ExpertOutput, OutputEvidence
 from gnus_node.records.flow import AgentResponse
 from gnus_node.records.plan import ExecutionPlan
-from gnus_node.records.settlement import TaskRecord, TaskStatus
-from gnus_node.records.tools import ToolAttestation
+from gnus_node.records.settlement import TaskRecord
+from gnus_node.records.tools import EffectReport, ToolAttestation
 
 _SYNTHESIZE = frozenset({Stage.SYNTHESIZE})
 _ENDED = {Outcome.ANSWERED, Outcome.ABSTAINED}
@@ -34,9 +35,11 @@ def check_synthesis(walk: Walk) -> tuple[Signed[SynthesisResult] | None, list[Li
         if plan is None or result.body.plan != plan.id:
             raise GnusError("CHAIN_BROKEN", "a synthesis of another plan", link="synthesis")
         _check_members(walk, plan, result, dispatch.header.refs)
-        _check_sources(walk, result, dispatch.header.refs)
+        _check_sources(walk, plan, result, dispatch.header.refs)
         if result.body.outcome not in _ENDED:
             raise GnusError("CHAIN_BROKEN", "a synthesis answers or abstains", link="synthesis")
+        if result.body.outcome is Outcome.ANSWERED and not any(m.cluster and (m.supported or m.weight) for m in result.body.members):
+            raise GnusError("CHAIN_BROKEN", "an answer that no member gave", link="synthesis")
     body = final.body
     children = tuple(Link("source", Proof.PROVED, walk.by(final), s.item, s.record) for s in body.sources)
     detail = f"{body.outcome}, agreement {body.agreement}/10000 over {len(body.members)} experts"
@@ -61,20 +64,24 @@ def _check_member(walk: Walk, member: Member, given: tuple[bytes, ...]) -> None:
     link = f"member {member.expert_id}"
     if (member.output is None) == (member.absence is None):
         raise GnusError("CHAIN_BROKEN", "a member has an output or an absence", link=link)
+    outputs = [r for r in walk.bag.of(ExpertOutput) if r.body.expert_id == member.expert_id]
     if member.output is not None:
         output = walk.bag.get(member.output, ExpertOutput, link)
-        mine = [r for r in walk.bag.of(ExpertOutput) if r.body.expert_id == member.expert_id and r.id in given]
-        same = output.body.expert_id == member.expert_id and output.body.turn == max((r.body.turn for r in mine), default=-1)
-        if not output.body.calibration_id and member.weight != 0:
-            raise GnusError("CHAIN_BROKEN", "an uncalibrated expert was given a vote", link=link)
+        newest = max((r.body.turn for r in outputs), default=-1)
+        same = output.body.expert_id == member.expert_id and output.body.turn == newest
+        if member.weight > (output.body.confidence if output.body.calibration_id else 0):
+            raise GnusError("CHAIN_BROKEN", "an expert was given more vote than its calibrated confidence", link=link)
+        if output.body.abstained and (member.cluster or member.weight or member.supported):
+            raise GnusError("CHAIN_BROKEN", "an abstention was counted as an answer", link=link)
     else:
         absence = walk.bag.get(member.absence or b"", Absence, link)
-        same = absence.body.expert_id == member.expert_id and member.weight == 0 and member.cluster == 0
+        counted = member.weight or member.cluster or member.supported
+        same = absence.body.expert_id == member.expert_id and not counted and not outputs
     if not same or (member.output or member.absence) not in given:
         raise GnusError("CHAIN_BROKEN", "a member that the synthesis was not given", link=link)
 
 
-def _check_sources(walk: Walk, result: Signed[SynthesisResult], given: tuple[bytes, ...]) -> None:
+def _check_sources(walk: Walk, plan: Signed[ExecutionPlan], result: Signed[SynthesisResult], given: tuple[bytes, ...]) -> None:
     """Sources, tool outputs and memory it names were given to it, and hold."""
     for source in result.body.sources:
         if source.record not in given:
@@ -86,36 +93,48 @@ def _check_sources(walk: Walk, result: Signed[SynthesisResult], given: tuple[byt
     sanitised = {a.data.id for a in admitted.values()}
     tool_records = {r.id for r in walk.bag if r.header.kind == "sanitized_data"}
     for attestation in result.body.tool_attestations:
-        if attestation not in admitted:
+        if attestation not in admitted or attestation not in given:
             raise GnusError("UNATTESTED", "the synthesis uses a tool output without a valid attestation", link="synthesis")
     for source in result.body.sources:
         if source.record in tool_records and source.record not in sanitised:
             raise GnusError("UNATTESTED", "the synthesis cites a tool output without a valid attestation", link="source")
-    known = {item.event for r in walk.bag.of(RetrievalResult) for item in r.body.items}
-    if not set(result.body.memory_used) <= known:
-        raise GnusError("CHAIN_BROKEN", "the synthesis uses memory that was not retrieved", link="synthesis")
+    items = [item for r in walk.bag.of(RetrievalResult) if r.id in given for item in r.body.items]
+    permitted = {item.event for item in items if memory_permitted(plan.body.memory_mode, item)}
+    if not set(result.body.memory_used) <= permitted:
+        raise GnusError("CHAIN_BROKEN", "the synthesis uses memory that was not retrieved, or not permitted", link="synthesis")
 
 
-def check_response(walk: Walk, synthesis: Signed[SynthesisResult] | None) -> tuple[Signed[AgentResponse] | None, list[Link]]:
-    """The ingress's last word: the synthesis's answer, or a typed error."""
+def check_response(
+    walk: Walk, synthesis: Signed[SynthesisResult] | None, *, ended: bool
+) -> tuple[Signed[AgentResponse] | None, list[Link]]:
+    """The ingress's last word: the synthesis's answer, or a typed error; over every record there is (``evidence.cover``)."""
     response = walk.bag.maybe(AgentResponse, "response")
     if response is None:
-        return None, []
+        if ended:
+            raise GnusError("CHAIN_BROKEN", "no response: the request has not ended, or its end was left out", link="response")
+        return None, [Link("response", Proof.ABSENT, "", "not answered yet")]
     body = response.body
     walk.signer(response, "response")
     walk.of_request(response, "response")
     if response.header.signer != walk.mandate.header.signer or body.mandate != walk.mandate.id:
         raise GnusError("CHAIN_BROKEN", "a response by another ingress or to another mandate", link="response")
     if body.outcome in _ENDED:
-        if synthesis is None or body.synthesis != synthesis.id or body.error is not None:
+        if synthesis is None or body.synthesis != synthesis.id or body.error is not None or synthesis.body.provisional:
             raise GnusError("CHAIN_BROKEN", "an answer without its synthesis", link="response")
         copied = (body.answer, body.answer_type, body.outcome, body.agreement)
         if copied != (synthesis.body.answer, synthesis.body.answer_type, synthesis.body.outcome, synthesis.body.agreement):
             raise GnusError("CHAIN_BROKEN", "an answer that is not the synthesis's", link="response")
-    elif body.synthesis is not None and (synthesis is None or body.synthesis != synthesis.id):
-        raise GnusError("CHAIN_BROKEN", "a response of another synthesis", link="response")
-    elif body.error is None and body.outcome is not Outcome.PENDING_APPROVAL:
-        raise GnusError("CHAIN_BROKEN", "a failure without a typed error", link="response")
+    else:
+        if body.synthesis is not None or body.answer.size or body.agreement:
+            raise GnusError("CHAIN_BROKEN", "a request that did not end in an answer gives one", link="response")
+        if body.error is None and body.outcome is not Outcome.PENDING_APPROVAL:
+            raise GnusError("CHAIN_BROKEN", "a failure without a typed error", link="response")
+    reported = {effect for report in walk.bag.of(EffectReport) for effect in report.body.effects}
+    if not set(body.effects) <= reported:
+        raise GnusError("CHAIN_BROKEN", "the response lists effects that the intermediary did not report", link="response")
+    settled = {r.id for r in walk.bag.of(TaskRecord)}
+    if covered(walk.bag, response) != {r.id for r in walk.bag} - {response.id} - settled:
+        raise GnusError("CHAIN_BROKEN", "records that the response does not cover", link="response")
     walk.see(response)
     return response, [walk.link("response", response, detail=str(body.outcome))]
 
@@ -147,7 +166,9 @@ def check_task(walk: Walk, response: Signed[AgentResponse] | None, settled: bool
         tuple(sorted(body.tool_attestation_hashes)),
         body.final_response_hash,
     )
-    if body.status is TaskStatus.SETTLED and found != expected:
+    if found != expected or body.key_mode is not walk.mandate.body.key_mode:
         raise GnusError("CHAIN_BROKEN", "a task record of other work", link="settlement")
+    if body.price > walk.mandate.body.ceilings.max_spend:
+        raise GnusError("SPEND_EXCEEDED", "a price above the mandate's ceiling", link="settlement")
     walk.see(task)
     return [walk.link("settlement", task, proof=Proof.ATTESTED, detail=f"{body.status}, price {body.price} minions")]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from gnus_node.evidence.verdict import Link
@@ -13,6 +14,7 @@ from gnus_node.records.authority import ApprovalDecision
 from gnus_node.records.enums import AttestationPhase, EffectClass, EffectState, Proof, SignerRole, Stage
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
+from gnus_node.records.evidence import SynthesisResult
 from gnus_node.records.expert import ExpertOutput
 from gnus_node.records.tools import DryRunResult, EffectReport, SanitizedData, ToolAttestation
 from gnus_node.trust.check import check_role_record
@@ -53,9 +55,16 @@ def check_tools(walk: Walk) -> list[Link]:
                 raise GnusError("CHAIN_BROKEN", "two first attestations of one proposal", link="attestation")
             first[key] = attestation
             links.append(_check_first(walk, attestation))
+    closed: set[bytes] = set()
     for attestation in attestations:
         if attestation.body.phase is AttestationPhase.RESULT:
             links.append(_check_second(walk, attestation))
+            if attestation.body.first_attestation in closed:
+                raise GnusError("CHAIN_BROKEN", "two results of one proposal", link=f"result {attestation.body.tool_name}")
+            closed.add(attestation.body.first_attestation or b"")
+    for attestation in first.values():
+        if attestation.body.safe_to_execute and attestation.id not in closed:
+            raise GnusError("CHAIN_BROKEN", "what came of an allowed call was left out", link=f"attestation {attestation.body.tool_name}")
     for output in walk.bag.of(ExpertOutput):
         for call in output.body.tool_calls:
             if (output.id, call.tool_call_id) not in first and _mediated(walk, output):
@@ -64,8 +73,14 @@ def check_tools(walk: Walk) -> list[Link]:
 
 
 def _mediated(walk: Walk, output: Signed[ExpertOutput]) -> bool:
-    """Whether the proposals of an output's turn were put to the intermediary: they must be, unless the request ended there."""
-    return any(d.body.stage is Stage.TOOL and d.body.turn == output.body.turn for d in walk.dispatches.values())
+    """Whether the proposals of an output had to be put to the intermediary: where its turn was, or where an answer was made of it although
+    the plan has tools and turns left."""
+    if any(d.body.stage is Stage.TOOL and d.body.turn == output.body.turn for d in walk.dispatches.values()):
+        return True
+    plan = walk.plan
+    if plan is None or not walk.bag.of(SynthesisResult) or output.body.turn >= plan.body.max_turns:
+        return False
+    return any(place.stage is Stage.TOOL for place in plan.body.assignments)
 
 
 def _check_report(walk: Walk, report: Signed[EffectReport]) -> None:
@@ -96,7 +111,7 @@ def _check_first(walk: Walk, attestation: Signed[ToolAttestation]) -> Link:
     if body.safe_to_execute:
         if not body.dry_run_ok or body.dry_run is None:
             raise GnusError("CHAIN_BROKEN", "safe to execute without a passed dry run", link=link)
-        if walk.plan is None or body.capability not in walk.plan.body.tool_policy.capability_whitelist:
+        if body.capability not in _granted(walk, body.expert_output):
             raise GnusError("CAPABILITY_DENIED", "safe to execute outside the plan's capabilities", link=link)
     if body.dry_run is None:
         if body.provenance_hash != NOTHING:
@@ -105,11 +120,26 @@ def _check_first(walk: Walk, attestation: Signed[ToolAttestation]) -> Link:
         result = walk.bag.get(body.dry_run, DryRunResult, link)
         _check_intermediary(walk, result, link)
         fits = (result.body.tool_call_id, result.body.request_id, result.body.dry_run_ok)
-        if fits != (body.tool_call_id, body.request_id, body.dry_run_ok) or body.provenance_hash != result.id:
+        of_this = body.provenance_hash == result.id and body.expert_output in result.header.refs
+        if (
+            fits != (body.tool_call_id, body.request_id, body.dry_run_ok)
+            or not of_this
+            or result.body.dry_run_kind is not body.dry_run_kind
+        ):
             raise GnusError("CHAIN_BROKEN", "a dry run of another proposal", link=link)
         walk.see(result)
     detail = f"{body.reason_code}, {body.dry_run_kind}"
     return walk.link(link, attestation, proof=Proof.ATTESTED, detail=detail)
+
+
+def _granted(walk: Walk, output_id: bytes) -> set[str]:
+    """The capabilities that the plan gives to the proposing expert: what it may use, and the whitelist, both."""
+    output = walk.bag.find(output_id)
+    if walk.plan is None or output is None or not isinstance(output.body, ExpertOutput):
+        return set()
+    plan = walk.plan.body
+    mine = {c for e in plan.selected_elms if e.elm_id == output.body.expert_id for c in e.capabilities}
+    return mine & set(plan.tool_policy.capability_whitelist)
 
 
 def _check_common(walk: Walk, attestation: Signed[ToolAttestation], link: str) -> None:
@@ -126,7 +156,14 @@ def _check_common(walk: Walk, attestation: Signed[ToolAttestation], link: str) -
     call = next((c for c in output.body.tool_calls if c.tool_call_id == body.tool_call_id), None)
     if call is None or call.tool_name != body.tool_name or output.body.turn != body.turn or output.id not in dispatch.header.refs:
         raise GnusError("CHAIN_BROKEN", "an attestation of a proposal nobody made", link=link)
+    if body.capability_hash != sha256(body.capability.encode()) or body.policy_hash != policy_hash(walk.mandate.body.policies):
+        raise GnusError("CHAIN_BROKEN", "an attestation under other policies or another capability", link=link)
     walk.see(attestation)
+
+
+def policy_hash(policies: Iterable[bytes]) -> bytes:
+    """``ToolAttestation.policy_hash``: over the ids of the mandate's policies."""
+    return sha256(b"".join(sorted(policies)))
 
 
 def _check_second(walk: Walk, attestation: Signed[ToolAttestation]) -> Link:
@@ -135,27 +172,29 @@ def _check_second(walk: Walk, attestation: Signed[ToolAttestation]) -> Link:
     link = f"result {body.tool_name}"
     _check_common(walk, attestation, link)
     first = walk.bag.get(body.first_attestation or b"", ToolAttestation, link)
-    same = ("tool_call_id", "effect_key", "expert_output", "capability", "capability_hash", "policy_hash", "tool_name", "effect_class")
+    same = ("tool_call_id", "effect_key", "expert_output", "capability", "effect_class")
     if first.body.phase is not AttestationPhase.DRY_RUN or not first.body.safe_to_execute:
         raise GnusError("UNATTESTED", "a real output without a dry run that allowed it", link=link)
     if any(getattr(first.body, name) != getattr(body, name) for name in same) or first.header.signer != attestation.header.signer:
         raise GnusError("CHAIN_BROKEN", "a real output of another proposal", link=link)
-    _check_approval(walk, first, body.approval, link)
+    _check_approval(walk, attestation, first, link)
     if body.effect_state is EffectState.DONE and body.safe_to_execute:
         data = walk.bag.get(body.sanitized or b"", SanitizedData, link)
         _check_intermediary(walk, data, link)
-        if data.body.tool_call_id != body.tool_call_id or data.id != body.provenance_hash or data.body.request_id != body.request_id:
+        same_call = data.body.tool_call_id == body.tool_call_id and data.body.request_id == body.request_id
+        if not same_call or data.id != body.provenance_hash or body.expert_output not in data.header.refs:
             raise GnusError("CHAIN_BROKEN", "sanitised data of another proposal", link=link)
         walk.see(data)
-    elif body.sanitized is not None:
+    elif body.sanitized is not None or body.provenance_hash != NOTHING:
         raise GnusError("CHAIN_BROKEN", "an output of an effect that is not done, or not usable", link=link)
     children = (Link("isolation", Proof.ATTESTED, walk.by(attestation), body.isolation),)
     detail = f"{body.effect_class}, {body.effect_state}, {body.reason_code}"
     return walk.link(link, attestation, proof=Proof.ATTESTED, detail=detail, children=children)
 
 
-def _check_approval(walk: Walk, first: Signed[ToolAttestation], approval_id: bytes | None, link: str) -> None:
+def _check_approval(walk: Walk, second: Signed[ToolAttestation], first: Signed[ToolAttestation], link: str) -> None:
     """Writes need a person's signed decision, or a capability that every policy pre-granted."""
+    approval_id = second.body.approval
     needed = first.body.effect_state is EffectState.AWAITING_APPROVAL
     if approval_id is None:
         granted = first.body.effect_class is EffectClass.READ or first.body.capability in walk.mandate.body.ceilings.pre_granted
@@ -167,6 +206,8 @@ def _check_approval(walk: Walk, first: Signed[ToolAttestation], approval_id: byt
     body = approval.body
     bound = (body.tool_call_id, body.effect_key, body.attestation, body.policy_hash, body.request_id)
     expected = (first.body.tool_call_id, first.body.effect_key, first.id, first.body.policy_hash, first.body.request_id)
+    if second.header.issued_at_ms > body.not_after_ms:
+        raise GnusError("APPROVAL_REQUIRED", "an effect after its approval had ended", link=link)
     if not body.approved or bound != expected or holder.tenants != (walk.mandate.body.tenant,):
         raise GnusError("APPROVAL_REQUIRED", "an approval of something else", link=link)
     walk.see(approval)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from gnus_node.evidence.authority import check_router
 from gnus_node.evidence.verdict import Link
 from gnus_node.evidence.walk import Walk
 from gnus_node.policy.contain import expert_role, named_experts
 from gnus_node.records.authority import Absence
-from gnus_node.records.enums import Proof, SignerRole, Stage
+from gnus_node.records.base import Committed
+from gnus_node.records.enums import MemoryMode, Proof, SignerRole, Stage, TrustClass
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
-from gnus_node.records.evidence import GroundingEvidence, RetrievalResult
+from gnus_node.records.evidence import GroundingEvidence, RetrievalResult, RetrievedItem
 from gnus_node.records.expert import CapabilityManifest, ExpertEntry, ExpertOutput, OutputEvidence
 from gnus_node.records.plan import ExecutionPlan
 from gnus_node.records.settlement import TaskAttestation
@@ -18,6 +22,8 @@ from gnus_node.records.tools import SanitizedData
 _MEMORY = frozenset({Stage.MEMORY})
 _GROUND = frozenset({Stage.GROUND})
 _DRAFT = frozenset({Stage.DRAFT, Stage.VERIFY})
+NOT_NEEDED = "NOT_NEEDED"
+"""Reason of a fallback expert that was not asked; the one absence that an output may follow, where the verifier asks for more."""
 
 
 def check_work(walk: Walk) -> list[Link]:
@@ -25,6 +31,7 @@ def check_work(walk: Walk) -> list[Link]:
     links = []
     for retrieval in walk.bag.of(RetrievalResult):
         walk.executed(retrieval, retrieval.body.dispatch, _MEMORY, "memory")
+        _check_memory(walk, retrieval)
         links.append(walk.link("memory", retrieval, proof=Proof.ATTESTED, detail=f"{len(retrieval.body.items)} items"))
     plan = walk.plan
     if plan is not None:
@@ -40,6 +47,20 @@ def check_work(walk: Walk) -> list[Link]:
     return links
 
 
+def _check_memory(walk: Walk, retrieval: Signed[RetrievalResult]) -> None:
+    """Memory was read in a mode the mandate allows, and gave nothing that its mode forbids."""
+    body = retrieval.body
+    if body.memory_mode.rank() < walk.mandate.body.ceilings.memory_floor.rank():
+        raise GnusError("CHAIN_BROKEN", "memory was read in a wider mode than the mandate's", link="memory")
+    if not all(memory_permitted(body.memory_mode, item) for item in body.items):
+        raise GnusError("CHAIN_BROKEN", "memory gave an item that its mode forbids", link="memory")
+
+
+def memory_permitted(mode: MemoryMode, item: RetrievedItem) -> bool:
+    """Whether an item may be used in a memory mode."""
+    return mode is not MemoryMode.NONE and (mode is not MemoryMode.TRUSTED_ONLY or item.trust_class is TrustClass.HIGHER_TRUST)
+
+
 def _check_hints(walk: Walk, plan: Signed[ExecutionPlan]) -> None:
     for hint in plan.body.hints:
         walk.bag.get(hint, RetrievalResult, "plan")
@@ -47,6 +68,10 @@ def _check_hints(walk: Walk, plan: Signed[ExecutionPlan]) -> None:
 
 def _check_entries(walk: Walk, plan: Signed[ExecutionPlan]) -> None:
     """Each assigned expert has a signed registry entry of the assigned key, and that entry's manifest."""
+    versions = {e.elm_id: e.version for e in plan.body.selected_elms}
+    if plan.body.selected_core:
+        versions[plan.body.selected_core.core_id] = plan.body.selected_core.version
+    capabilities = {e.elm_id: set(e.capabilities) for e in plan.body.selected_elms}
     for place in plan.body.assignments:
         if place.expert_id is None:
             continue
@@ -60,6 +85,10 @@ def _check_entries(walk: Walk, plan: Signed[ExecutionPlan]) -> None:
                 raise GnusError("CHAIN_BROKEN", "an entry of another worker", link=link)
         if entry.body.expert_id != place.expert_id or entry.body.key != place.key or entry.body.node_id != place.node_id:
             raise GnusError("CHAIN_BROKEN", "an entry of another expert", link="expert entry")
+        if entry.body.expert_version != versions[place.expert_id]:
+            raise GnusError("CHAIN_BROKEN", "an entry of another version than the plan's", link="expert entry")
+        if not capabilities.get(place.expert_id, set()) <= {c.name for c in manifest.body.required_capabilities}:
+            raise GnusError("MANIFEST_MISSING", "the plan gives an expert what its manifest does not declare", link="manifest")
         walk.see(entry, manifest)
 
 
@@ -75,6 +104,8 @@ def _check_output(walk: Walk, output: Signed[ExpertOutput]) -> Link:
     identity = (body.expert_version, body.backend_kind, body.model_id, body.artifact_hash, body.model_license)
     if identity != (entry.expert_version, entry.backend_kind, entry.model_id, entry.artifact_hash, entry.model_license):
         raise GnusError("CHAIN_BROKEN", "an output whose backend is not the registered one", link=link)
+    if body.calibration_id not in (None, entry.calibration_id) or (body.confidence and body.calibration_id is None):
+        raise GnusError("CHAIN_BROKEN", "an output with a calibration that is not the registered one", link=link)
     if body.expert_role is not expert_role(plan.body, body.expert_id):
         raise GnusError("CHAIN_BROKEN", "an output in another role than the plan's", link=link)
     for reference in body.evidence:
@@ -91,15 +122,23 @@ def _check_output(walk: Walk, output: Signed[ExpertOutput]) -> Link:
 def check_item(walk: Walk, reference: OutputEvidence, link: str) -> None:
     """An item that is cited stands in the evidence record that is named."""
     record = walk.bag.find(reference.record)
-    if record is None or reference.span_end < reference.span_start:
+    if record is None:
         raise GnusError("CHAIN_BROKEN", "a cited evidence record is missing", link=link)
-    body = record.body
-    if isinstance(body, GroundingEvidence | RetrievalResult):
-        known = any(item.item == reference.item for item in body.items)
-    else:
-        known = isinstance(body, SanitizedData) and body.tool_call_id == reference.item
-    if not known:
+    text = cited_text(record, reference.item)
+    if text is None:
         raise GnusError("CHAIN_BROKEN", "a cited item is not in its evidence record", link=link)
+    if not reference.span_start <= reference.span_end <= text.size:
+        raise GnusError("CHAIN_BROKEN", "a cited span is not in its passage", link=link)
+
+
+def cited_text(record: Signed[Any], item: str) -> Committed | None:
+    """The committed text of an item of an evidence record, or None. No text has more characters than its committed bytes."""
+    body = record.body
+    if isinstance(body, GroundingEvidence):
+        return next((i.passage for i in body.items if i.item == item), None)
+    if isinstance(body, RetrievalResult):
+        return next((i.content for i in body.items if i.item == item), None)
+    return body.plain_text if isinstance(body, SanitizedData) and body.tool_call_id == item else None
 
 
 def _check_absence(walk: Walk, absence: Signed[Absence]) -> Link:
@@ -108,13 +147,17 @@ def _check_absence(walk: Walk, absence: Signed[Absence]) -> Link:
     link = f"absence {body.expert_id}"
     walk.signer(absence, link)
     walk.of_request(absence, link)
+    if absence.header.role is SignerRole.ROUTER:
+        check_router(absence, walk.mandate, walk.trust, walk.now_ms, live=walk.live)
     plan = walk.plan
     if plan is None or body.plan != plan.id or body.expert_id not in named_experts(plan.body):
         raise GnusError("CHAIN_BROKEN", "an absence of an expert the plan does not name", link=link)
     workers = {a.key for a in plan.body.assignments if a.expert_id == body.expert_id}
-    allowed = {walk.mandate.body.router} if absence.header.role is SignerRole.ROUTER else workers
-    if absence.header.signer not in allowed:
+    if absence.header.role is not SignerRole.ROUTER and absence.header.signer not in workers:
         raise GnusError("CHAIN_BROKEN", "an absence that neither router nor worker signed", link=link)
+    present = any(o.body.expert_id == body.expert_id and o.body.turn <= body.turn for o in walk.bag.of(ExpertOutput))
+    if present and body.reason != NOT_NEEDED:
+        raise GnusError("CHAIN_BROKEN", "an absence of an expert whose output is at hand", link=link)
     walk.see(absence)
     return walk.link(link, absence, proof=Proof.ASSERTED, detail=body.reason)
 

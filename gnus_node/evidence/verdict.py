@@ -61,5 +61,7 @@ class Verdict:
 
 
 def refused(error: GnusError, *, request_id: str = "", generation: int = 0, trust_head: int = 0) -> Verdict:
-    """The verdict on a chain that does not hold."""
+    """The verdict on a chain that does not hold. The broken link always has a name: what is no record at all is the bundle's fault."""
+    if not error.link:
+        error = GnusError(error.code, error.what, fix=error.fix, link="bundle", whose=error.whose)
     return Verdict(False, request_id, generation, None, trust_head, (), error)

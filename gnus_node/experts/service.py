@@ -19,7 +19,7 @@ from gnus_node.net.gate import Admitted, admit_dispatch, attest_task
 from gnus_node.net.rpc import Request
 from gnus_node.policy.contain import expert_role
 from gnus_node.records import expert as records
-from gnus_node.records.enums import EffectState, Stage, TrustClass
+from gnus_node.records.enums import EffectState, MemoryMode, Stage, TrustClass
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.evidence import GroundingEvidence, RetrievalResult
@@ -110,7 +110,10 @@ class ExpertService:
         places: dict[str, _Place] = {}
         grounded = _grounding(admitted, places)
         remembered = _memory(admitted, places)
-        if grounded:
+        trusted_only = plan.body.memory_mode is not MemoryMode.POLICY_SCOPED
+        if plan.body.memory_mode is MemoryMode.NONE:
+            remembered = []
+        if grounded or trusted_only:
             remembered = [p for p in remembered if p.trusted]
         outputs = _tool_outputs(admitted, places)
         selected = next((e for e in plan.body.selected_elms if e.elm_id == hosted.entry.body.expert_id), None)

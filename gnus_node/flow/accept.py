@@ -33,6 +33,8 @@ class FlowLimits:
     running: int = 64
     waiting: int = 256
     max_generations: int = 3
+    max_recoveries: int = 5
+    """Generations after which a request that a restart finds is closed: it may be what brings the node down."""
     max_unsettled: int = 4096
     settle_retry_ms: int = 500
     settle_retry_max_ms: int = 30_000
@@ -71,9 +73,13 @@ def check_size(ask: Ask, limits: FlowLimits) -> None:
     """Refuse what is too large or empty before anything else. Raises ``TOO_LARGE``, ``MALFORMED``."""
     if not ask.question.strip():
         raise GnusError("MALFORMED", "an empty question")
-    if len(ask.question.encode("utf-8")) > limits.max_question_bytes:
+    try:
+        sizes = len(ask.question.encode("utf-8")), len(ask.context.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise GnusError("MALFORMED", "a text with lone surrogates") from None
+    if sizes[0] > limits.max_question_bytes:
         raise GnusError("TOO_LARGE", f"a question of more than {limits.max_question_bytes} bytes")
-    if len(ask.context.encode("utf-8")) > limits.max_context_bytes:
+    if sizes[1] > limits.max_context_bytes:
         raise GnusError("TOO_LARGE", f"a context of more than {limits.max_context_bytes} bytes")
 
 
@@ -83,9 +89,11 @@ def idempotency_key(caller: Caller, key: str) -> bytes:
 
 
 def question_digest(secret: bytes, ask: Ask) -> bytes:
-    """Keyed digest of what was asked, to tell a repeat from another request under the same key without storing the text."""
-    text = "\x00".join((ask.question, ask.context, str(ask.answer_type), str(ask.max_tokens), str(ask.max_wall_ms), str(ask.max_spend)))
-    return hashlib.blake2b(text.encode("utf-8"), key=secret[:32], digest_size=32).digest()
+    """Keyed digest of all that was asked, to tell a repeat from another request under the same key without storing the text."""
+    privacy = None if ask.privacy_mode is None else str(ask.privacy_mode)
+    limits = (ask.max_tokens, ask.max_wall_ms, ask.max_spend)
+    asked = cbor.encode((ask.question, ask.context, str(ask.answer_type), *limits, privacy, ask.stop))
+    return hashlib.blake2b(asked, key=secret[:32], digest_size=32).digest()
 
 
 def idempotency_row(key: bytes, request_id: str, digest: bytes) -> Write:

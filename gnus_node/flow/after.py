@@ -1,6 +1,7 @@
 """After the answer: memory candidates and settlement, durable and retried, off the answer path (DESIGN.md section 3, step 8).
 
-The journal is the queue: a request that has ended and is not settled is found there again after a restart. The channel only spares the scan.
+The journal is the queue: a request that has ended and is not settled is found there again, after a restart or once there is room. The
+channel only spares the scan. A request that cannot be settled now waits by itself, so it holds up no other.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from gnus_node.flow.accept import FlowLimits, journal_write
 from gnus_node.flow.archive import Archive
 from gnus_node.flow.journal import ANSWER, TASK_SUFFIX, Phase, record_rows, request_key
 from gnus_node.net import rpc
+from gnus_node.net.boundary import supervise
 from gnus_node.net.context import RoleContext
 from gnus_node.net.directory import Peer
 from gnus_node.ports.store import Write
@@ -43,18 +45,19 @@ class Aftermath:
         self._limits = limits
         self._send, self._receive = trio.open_memory_channel[str](limits.max_unsettled)
         self._open: set[str] = set()
+        self._deferred = False
         self._idle = trio.Event()
         self._idle.set()
 
     def enqueue(self, request_id: str) -> None:
-        """Settle this request soon. Where the channel is full it stays in the journal and is found at the next start."""
+        """Settle this request soon. Where ``max_unsettled`` are open it stays in the journal, and is found there when they are done."""
         if request_id in self._open:
             return
-        try:
-            self._send.send_nowait(request_id)
-        except trio.WouldBlock:
+        if len(self._open) >= self._limits.max_unsettled:
+            self._deferred = True
             self._node.log.warning("settlement.deferred", request_id=request_id)
             return
+        self._send.send_nowait(request_id)  # the channel has room for every open one
         self._open.add(request_id)
         self._idle = trio.Event() if self._idle.is_set() else self._idle
 
@@ -66,29 +69,38 @@ class Aftermath:
         """Work until cancelled."""
         async with trio.open_nursery() as nursery:
             for _ in range(WORKERS):
-                nursery.start_soon(self._worker)
+                nursery.start_soon(self._worker, nursery)
 
-    async def _worker(self) -> None:
+    async def _worker(self, nursery: trio.Nursery) -> None:
         async for request_id in self._receive:
-            try:
-                await self._until_settled(request_id)
-            finally:
-                self._open.discard(request_id)
-                if not self._open:
-                    self._idle.set()
+            await self._try(request_id, self._limits.settle_retry_ms, nursery)
 
-    async def _until_settled(self, request_id: str) -> None:
-        wait_ms = self._limits.settle_retry_ms
-        while True:
-            try:
-                await self._settle(request_id)
+    async def _again(self, request_id: str, wait_ms: int, nursery: trio.Nursery) -> None:
+        await trio.sleep(wait_ms / 1000)
+        await self._try(request_id, min(wait_ms * 2, self._limits.settle_retry_max_ms), nursery)
+
+    async def _try(self, request_id: str, wait_ms: int, nursery: trio.Nursery) -> None:
+        """Settle once; what may succeed later is tried again, longer apart each time, on no worker's time. A fault of this program costs
+        this request's settlement only."""
+        error = await supervise(lambda: self._settle(request_id), self._node.log, "settlement")
+        if error is not None:
+            self._node.log.warning("settlement.retry", request_id=request_id, code=error.code, link=error.link)
+            if error.row.retryable or not error.row.definite:
+                nursery.start_soon(self._again, request_id, wait_ms, nursery)
                 return
-            except GnusError as error:
-                self._node.log.warning("settlement.retry", request_id=request_id, code=error.code, link=error.link)
-                if not error.row.retryable and error.row.definite:
-                    return
-            await trio.sleep(wait_ms / 1000)
-            wait_ms = min(wait_ms * 2, self._limits.settle_retry_max_ms)
+        self._open.discard(request_id)
+        if not self._open:
+            await self._take_deferred()
+        if not self._open:
+            self._idle.set()
+
+    async def _take_deferred(self) -> None:
+        """What had no room before is still in the journal."""
+        if self._deferred:
+            self._deferred = False
+            async for row, ended in self._archive.open_requests():
+                if ended:
+                    self.enqueue(row.request_id)
 
     async def _settle(self, request_id: str) -> None:
         row = await self._archive.row(request_id)

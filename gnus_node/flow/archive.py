@@ -116,12 +116,17 @@ class Archive:
         return write_bundle(charter, trust, bag.raws(), texts)
 
     async def open_requests(self) -> AsyncIterator[tuple[JournalRow, bool]]:
-        """Every request that is not settled: its row, and whether it has a stored terminal."""
+        """Every request that is not settled: its row, and whether it has a stored terminal. A row that does not read is logged and passed
+        over: one damaged row must not keep all other requests from their end."""
         after = b""
         while rows := await self._node.store.scan(JOURNAL, after=after, limit=SCAN):
             after = rows[-1].key
             for stored in rows:
-                row = decode_row(stored.value)
+                try:
+                    row = decode_row(stored.value)
+                except GnusError as error:
+                    self._node.log.error("journal.damaged", request_id=stored.key.decode("ascii", "replace"), code=error.code)
+                    continue
                 if row.phase is not Phase.SETTLED:
                     ended = await self._node.store.get(ANSWER, stored.key)
                     yield row, ended is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gnus_node.evidence.cover import ends
 from gnus_node.flow import accept
 from gnus_node.flow.after import Aftermath
 from gnus_node.flow.case import Case
@@ -28,6 +29,7 @@ class Ending:
     def respond(
         self, case: Case, outcome: Outcome, synthesis: Signed[SynthesisResult] | None, error: GnusError | None
     ) -> Signed[AgentResponse]:
+        """The signed terminal; it counts once ``store`` has taken it."""
         detail = None
         if error is not None:
             row = error.row
@@ -53,26 +55,26 @@ class Ending:
             agreement=synthesis.body.agreement if synthesis else 0,
             finished_at_ms=self._node.clock.wall_ms(),
         )
-        response = self._context.signer.sign(body, refs=[case.accepted.mandate.id, *([synthesis.id] if synthesis else [])])
-        case.bag.add([response])
-        return response
+        return self._context.signer.sign(body, refs=ends(case.bag))
 
-    def store(self, case: Case) -> None:
-        """Write the terminal behind the answer; the first stored terminal of a request wins."""
-        if case.response is None or case.outcome is None:
-            raise GnusError("INTERNAL", "a terminal without its response")
+    def store(self, case: Case, response: Signed[AgentResponse]) -> None:
+        """Write the terminal behind the answer. Where the store does not take it, the case has no terminal and the error is raised: then
+        nothing was answered, and the request is found again at the next start. The first stored terminal wins: a second batch is refused."""
         request_id = case.row.request_id
         stages = {name: int(ms * 1000) for name, ms in self.latency(case).items()}
-        answer = AnswerRow(case.outcome, case.response.id, tuple(r.id for r in case.bag), stages)
-        case.accepted.row = case.row.at(Phase.ENDED)
+        records = (*case.bag, response)
+        answer = AnswerRow(response.body.outcome, response.id, tuple(r.id for r in records), stages)
+        row = case.row.at(Phase.ENDED)
         self._node.store.write_behind(
             [
                 *self._payloads.writes_for_parcels(request_id, case.accepted.vault.all_parcels()),
-                *record_rows(case.bag),
-                Write(ANSWER, request_key(request_id), answer.encode()),
-                accept.journal_write(case.row),
+                *record_rows(records),
+                Write(ANSWER, request_key(request_id), answer.encode(), if_absent=True),
+                accept.journal_write(row),
             ]
         )
+        case.bag.add([response])
+        case.accepted.row, case.response, case.outcome = row, response, response.body.outcome
         self._node.probe.point("answer.queued", request_id=request_id)
         self._after.enqueue(request_id)
 

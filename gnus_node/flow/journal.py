@@ -58,13 +58,42 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, WireEnum) else value
 
 
+_ROW_TYPES: Mapping[str, type] = {
+    "request_id": str,
+    "phase": str,
+    "generation": int,
+    "tenant": str,
+    "project": str,
+    "principal": str,
+    "key_mode": str,
+    "created_at_ms": int,
+    "wall_ms": int,
+    "mandate": bytes,
+}
+_ANSWER_TYPES: Mapping[str, type] = {"outcome": str, "response": bytes, "records": tuple, "latency": dict}
+
+
+def _stored(data: bytes, types: Mapping[str, type], what: str) -> dict[str, Any]:
+    """A stored map with exactly these keys and types. Raises ``STORE_CORRUPT``: what this node wrote itself, it reads or says so."""
+    try:
+        plain = cbor.decode(data)
+    except GnusError:
+        plain = None
+    if type(plain) is not dict or {k: type(v) for k, v in plain.items()} != dict(types):
+        raise GnusError("STORE_CORRUPT", f"{what} that does not read")
+    return plain
+
+
 def decode_row(data: bytes) -> JournalRow:
     """Read a stored row. Raises ``STORE_CORRUPT``."""
-    plain = cbor.decode(data)
+    plain = _stored(data, _ROW_TYPES, "a journal row")
     try:
-        return JournalRow(**{**plain, "phase": Phase(plain["phase"]), "key_mode": KeyMode(plain["key_mode"])})
-    except (KeyError, TypeError, ValueError):
+        row = JournalRow(**{**plain, "phase": Phase(plain["phase"]), "key_mode": KeyMode(plain["key_mode"])})
+    except ValueError:
         raise GnusError("STORE_CORRUPT", "a journal row that does not read") from None
+    if len(row.mandate) != 32 or row.generation < 1 or row.wall_ms < 0:
+        raise GnusError("STORE_CORRUPT", "a journal row that cannot be")
+    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +117,14 @@ class AnswerRow:
 
 def decode_answer(data: bytes) -> AnswerRow:
     """Read a stored answer. Raises ``STORE_CORRUPT``."""
-    plain = cbor.decode(data)
+    plain = _stored(data, _ANSWER_TYPES, "an answer row")
+    ids, latency = (plain["response"], *plain["records"]), plain["latency"]
+    whole = all(type(i) is bytes and len(i) == 32 for i in ids) and all(type(k) is str and type(v) is int for k, v in latency.items())
+    if not whole or plain["response"] not in plain["records"]:
+        raise GnusError("STORE_CORRUPT", "an answer row that does not read")
     try:
-        return AnswerRow(Outcome(plain["outcome"]), plain["response"], plain["records"], plain["latency"])
-    except (KeyError, TypeError, ValueError):
+        return AnswerRow(Outcome(plain["outcome"]), plain["response"], plain["records"], latency)
+    except ValueError:
         raise GnusError("STORE_CORRUPT", "an answer row that does not read") from None
 
 

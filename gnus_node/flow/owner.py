@@ -7,7 +7,8 @@ every accepted request that has no stored terminal is taken up again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import trio
 
@@ -15,21 +16,23 @@ from gnus_node.evidence.bag import Bag
 from gnus_node.evidence.chain import verify_chain
 from gnus_node.flow import accept
 from gnus_node.flow.accept import Accepted, FlowLimits
+from gnus_node.flow.acceptance import Acceptance
 from gnus_node.flow.after import Aftermath
 from gnus_node.flow.archive import Archive
 from gnus_node.flow.case import Case
 from gnus_node.flow.ending import Ending
-from gnus_node.flow.journal import JournalRow, Phase, record_rows
+from gnus_node.flow.happened import ask_effects, happened, may_act
+from gnus_node.flow.journal import JournalRow
 from gnus_node.flow.present import present
 from gnus_node.flow.preview import preview_plan
 from gnus_node.flow.queue import FairQueue
 from gnus_node.flow.table import OWNER, Event, State, advance, deadline_ms
 from gnus_node.net import rpc
+from gnus_node.net.boundary import supervise
 from gnus_node.net.context import RoleContext
-from gnus_node.net.directory import Peer
 from gnus_node.ports.submit import Answered, Ask, Caller, Status, StatusSink
 from gnus_node.records.authority import Policy
-from gnus_node.records.enums import EffectClass, EffectState, Outcome, RoleName
+from gnus_node.records.enums import EffectState, Outcome, RoleName
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.evidence import SynthesisResult
@@ -42,7 +45,6 @@ from gnus_node.wire.message import Message
 
 _LOST = frozenset({"UNREACHABLE", "BUSY", "PROTOCOL", "INTERNAL", "UNKNOWN_SERVICE", "WRONG_PEER"})
 """Errors of a router that another router may do without."""
-_HAPPENED = frozenset({EffectState.EXECUTING, EffectState.DONE, EffectState.INDETERMINATE})
 
 
 class Owner:
@@ -60,10 +62,10 @@ class Owner:
     ) -> None:
         self._context = context
         self._node = context.node
-        self._payloads = payloads
         self._archive = archive
         self._policies = tuple(policies)
         self._after = aftermath
+        self._acceptance = Acceptance(context, payloads, idempotency_secret)
         self._ending = Ending(context, payloads, aftermath)
         self._limits = limits
         self._secret = idempotency_secret
@@ -79,11 +81,34 @@ class Owner:
         if repeated is not None:
             return await self._join(caller, repeated)
         started = self._node.clock.monotonic()
-        async with self._queue.turn(caller.tenant):
-            self._node.metrics.gauge("requests_in_flight", len(self._running) + 1)
-            accepted = await self._accept(caller, ask, started)
-            case = Case(accepted, self._bag(accepted), on_status)
-            return await self._carry(case, State.OWN_RUN)
+        policies = accept.applicable(self._policies, caller, self._node.clock.wall_ms())
+        ceilings = accept.merged(policies, ask)
+        async with self._queue.turn(caller.tenant, wait_s=ceilings.max_wall_ms / 1000):
+            request_id = self._node.entropy.uuid()
+            with self._under_way(request_id):
+                try:
+                    accepted = await self._acceptance.accept(request_id, caller, ask, policies, ceilings, started)
+                except GnusError as error:
+                    if error.code != "REPLAYED" or ask.idempotency_key is None:
+                        raise
+                else:
+                    return await self._carry(Case(accepted, self._bag(accepted), on_status), State.OWN_RUN)
+        repeated = await self._repeat(caller, ask)  # another with the same key was accepted while this one waited
+        if repeated is None:
+            raise GnusError("BUSY", "the first request with this idempotency key was not accepted")
+        return await self._join(caller, repeated)
+
+    @contextmanager
+    def _under_way(self, request_id: str) -> Iterator[None]:
+        """Known as carried by this process, from before its row can be seen until its end: recovery leaves it alone, repeats wait for it."""
+        ended = self._running[request_id] = trio.Event()
+        self._node.metrics.gauge("requests_in_flight", len(self._running))
+        try:
+            yield
+        finally:
+            del self._running[request_id]
+            ended.set()
+            self._node.metrics.gauge("requests_in_flight", len(self._running))
 
     async def _repeat(self, caller: Caller, ask: Ask) -> str | None:
         """The request an idempotency key stands for, or None. Raises ``IDEMPOTENCY_MISMATCH``."""
@@ -107,60 +132,6 @@ class Owner:
             raise GnusError("BUSY", "the first request with this idempotency key has not ended", link=request_id)
         return found
 
-    async def _accept(self, caller: Caller, ask: Ask, started: float) -> Accepted:
-        """Policies, mandate, and one durable commit; nothing else has happened before it."""
-        node = self._node
-        now = node.clock.wall_ms()
-        policies = accept.applicable(self._policies, caller, now)
-        ceilings = accept.merged(policies, ask)
-        router = self._router(caller.tenant, 1)
-        settlement, intermediary = self._pinned(caller.tenant)
-        request_id = node.entropy.uuid()
-        vault = node.vaults.make(request_id, node.entropy.token(32))
-        query = vault.commit(ask.question)
-        extra = vault.commit(ask.context) if ask.context else None
-        idem = accept.idempotency_key(caller, ask.idempotency_key) if ask.idempotency_key is not None else None
-        row = JournalRow(
-            request_id,
-            Phase.ACCEPTED,
-            1,
-            caller.tenant,
-            caller.project,
-            caller.principal,
-            caller.key_mode,
-            now,
-            ceilings.max_wall_ms,
-            bytes(32),
-        )
-        mandate = accept.make_mandate(self._context, row, query, extra, policies, ceilings, router, settlement, intermediary, idem)
-        row = row.at(Phase.ACCEPTED, mandate=mandate.id)
-        writes = await self._payloads.writes_for_request_key(request_id, accept.subject_of(row.tenant, row.principal), vault.request_key)
-        writes += self._payloads.writes_for_parcels(request_id, vault.all_parcels())
-        writes += [accept.journal_write(row), *record_rows([mandate, *policies])]
-        if idem is not None:
-            writes.append(accept.idempotency_row(idem, request_id, accept.question_digest(self._secret, ask)))
-        node.probe.point("acceptance.commit", request_id=request_id)
-        before = node.clock.monotonic()
-        await node.store.commit(writes)
-        waited = node.clock.monotonic() - before
-        node.metrics.observe("commit_wait_ms", waited * 1000)
-        node.probe.point("acceptance.committed", request_id=request_id)
-        return Accepted(row, mandate, policies, vault, started + ceilings.max_wall_ms / 1000, started, waited)
-
-    def _router(self, tenant: str, generation: int) -> Peer:
-        hosts = self._node.directory.hosts(RoleName.ROUTER, tenant)
-        if not hosts:
-            raise GnusError("UNREACHABLE", "no router is reachable")
-        return hosts[(generation - 1) % len(hosts)]
-
-    def _pinned(self, tenant: str) -> tuple[bytes, str | None]:
-        """The settlement key and the one intermediary of a request, chosen at acceptance for all its generations."""
-        settlement = self._node.directory.hosts(RoleName.SETTLEMENT, tenant)
-        if not settlement:
-            raise GnusError("UNREACHABLE", "no settlement node is reachable")
-        tools = self._node.directory.hosts(RoleName.TOOL_INTERMEDIARY, tenant)
-        return settlement[0].role_key, tools[0].node_id if tools else None
-
     @staticmethod
     def _bag(accepted: Accepted) -> Bag:
         return Bag([accepted.mandate, *accepted.policies])
@@ -173,22 +144,19 @@ class Owner:
     # -- carrying -------------------------------------------------------------------------------------------------------------
 
     async def _carry(self, case: Case, state: State) -> Answered:
-        """Run the OWNER table to a terminal state; a caller that leaves closes the request."""
-        request_id = case.row.request_id
-        ended = trio.Event()
-        self._running[request_id] = ended
+        """Run the OWNER table to a terminal state; a caller that leaves closes the request. A fault of this program costs this request
+        only, and gives it its terminal too: so no request takes the node, or its next start, down with it."""
         try:
-            try:
-                await self._run_table(case, state)
-            except trio.Cancelled:
-                with trio.CancelScope(shield=True), trio.move_on_after(self._limits.close_ms / 1000):
-                    await self._cancelled(case)
-                raise
-            return self._finish(case)
-        finally:
-            ended.set()
-            del self._running[request_id]
-            self._node.metrics.gauge("requests_in_flight", len(self._running))
+            fault = await supervise(lambda: self._run_table(case, state), self._node.log, "ingress")
+            if fault is not None and case.response is None:
+                case.error = fault
+                await supervise(lambda: self._run_table(case, State.OWN_CLOSE), self._node.log, "ingress")
+        except trio.Cancelled:
+            if not case.accepted.recovered:  # a recovered one has no caller: the node is stopping, and its next start goes on with it
+                with trio.CancelScope(shield=True):
+                    await supervise(lambda: self._cancelled(case), self._node.log, "ingress")
+            raise
+        return self._finish(case)
 
     async def _run_table(self, case: Case, state: State) -> None:
         steps = {
@@ -202,7 +170,7 @@ class Owner:
             remaining = max(1, int((case.accepted.deadline - self._node.clock.monotonic()) * 1000))
             budget = deadline_ms(OWNER, state, remaining)
             try:
-                if state is State.OWN_CLOSE:
+                if state is State.OWN_CLOSE:  # bounds its waiting itself, so that there is a terminal when time is over
                     event = await self._close(case, budget)
                 else:
                     with trio.fail_after(budget / 1000):
@@ -278,62 +246,39 @@ class Owner:
         verify_chain(case.bag, self._node.trust.state, self._node.clock.wall_ms(), settled=False)
         waiting = [e for r in case.bag.of(EffectReport) for e in r.body.effects if e.state is EffectState.AWAITING_APPROVAL]
         case.effects = tuple({e.effect_key: e for e in waiting}.values())
-        case.outcome = Outcome.PENDING_APPROVAL
         error = GnusError("APPROVAL_REQUIRED", f"{len(case.effects)} tool calls wait for a person")
-        case.response = self._ending.respond(case, case.outcome, None, error)
-        self._ending.store(case)
+        self._ending.store(case, self._ending.respond(case, Outcome.PENDING_APPROVAL, None, error))
         return Event.PENDING
 
     async def _effects(self, case: Case, budget_ms: int) -> Event:
         """Start the next generation; where writes are possible at all, ask the pinned intermediary what has happened first."""
         await self._next_generation(case)
-        mandate = case.accepted.mandate.body
-        acting = [c for c in mandate.ceilings.capabilities if c.startswith("tool.") and not c.endswith(".readonly")]
-        if not acting or mandate.intermediary_id is None:
-            return Event.OK
-        hosts = self._node.directory.hosts(RoleName.TOOL_INTERMEDIARY, case.row.tenant)
-        peer = next((h for h in hosts if h.node_id == mandate.intermediary_id), None)
-        if peer is None:
-            raise GnusError("EFFECT_INDETERMINATE", "the pinned intermediary is not reachable, so its effects are not known")
-        message = Message(self._bag(case.accepted).raws(), {}, case.accepted.vault.box_for(peer.sealing_key))
-        answer = await rpc.request(self._node.transport, peer.transport_key, "tools.effects", message, budget_ms=budget_ms)
-        case.bag.add(self._node.opener.open(raw) for raw in answer.records)
-        report = case.bag.one(EffectReport, "effects")
-        happened = [e for e in report.body.effects if e.effect_class is not EffectClass.READ and e.state in _HAPPENED]
-        if not happened:
-            case.bag = self._bag(case.accepted)
-            return Event.OK
+        if may_act(case.accepted.mandate.body) and await self._interrupted(case, budget_ms):
+            return Event.EFFECTS
+        if case.accepted.recovered and case.row.generation > self._limits.max_recoveries:
+            raise GnusError("INTERNAL", f"the node ended {case.row.generation - 1} times while this request ran")
+        return Event.OK
+
+    async def _interrupted(self, case: Case, budget_ms: int) -> bool:
+        """Whether effects have happened in an older generation, which is fenced by asking; if so the request ends with them."""
+        report = await ask_effects(self._node, case.accepted, budget_ms)
+        found = happened(report.body.effects)
+        if not found:
+            return False
+        case.bag.add([report])
         case.effects = report.body.effects
-        case.error = GnusError("PARTIAL_EFFECTS", f"{len(happened)} effects happened before the request was interrupted")
-        return Event.EFFECTS
+        why = f": {case.error.code}" if case.error else ""
+        case.error = GnusError("PARTIAL_EFFECTS", f"{len(found)} effects happened before the request was interrupted{why}")
+        return True
 
     async def _next_generation(self, case: Case) -> None:
-        """Generation + 1 under a new mandate; older records no longer count."""
-        old = case.accepted
-        generation = old.row.generation + 1
-        router = self._router(old.row.tenant, generation)
-        body = old.mandate.body
-        row = old.row.at(Phase.ACCEPTED, generation)
-        mandate = accept.make_mandate(
-            self._context,
-            row,
-            body.query,
-            body.context,
-            old.policies,
-            body.ceilings,
-            router,
-            body.settlement,
-            body.intermediary_id,
-            body.idempotency,
-        )
-        row = row.at(Phase.ACCEPTED, mandate=mandate.id)
-        case.accepted = Accepted(row, mandate, old.policies, old.vault, old.deadline, old.started, old.commit_wait_s, old.recovered)
+        """Generation + 1; older records no longer count."""
+        case.accepted = await self._acceptance.next_generation(case.accepted)
         case.bag = self._bag(case.accepted)
-        self._node.store.write_behind([accept.journal_write(row), *record_rows([mandate])])
 
     # -- ending ---------------------------------------------------------------------------------------------------------------
 
-    async def _verify(self, case: Case, _budget_ms: int) -> Event:
+    async def _verify(self, case: Case, budget_ms: int) -> Event:
         """``verify_chain`` before release; then the signed response, stored behind the answer."""
         before = self._node.clock.monotonic()
         verify_chain(case.bag, self._node.trust.state, self._node.clock.wall_ms(), settled=False)
@@ -343,33 +288,51 @@ class Owner:
         synthesis = next((r for r in reversed(results)), None)
         if synthesis is None:
             raise GnusError("CHAIN_BROKEN", "the router ended without a synthesis", link="synthesis")
-        body = synthesis.body
-        case.outcome = body.outcome
-        case.response = self._ending.respond(case, body.outcome, synthesis, None)
-        self._ending.store(case)
+        if may_act(case.accepted.mandate.body):
+            report = await ask_effects(self._node, case.accepted, budget_ms)
+            case.bag.add([report])
+            case.effects = happened(report.body.effects)
+        self._ending.store(case, self._ending.respond(case, synthesis.body.outcome, synthesis, None))
         return Event.OK
 
     async def _close(self, case: Case, _budget_ms: int) -> Event:
         """Sign a typed error. Records of a chain that does not hold are left out; what did hold stays."""
+        await self._settle_effects(case)
         error = case.error or GnusError("INTERNAL", "a request ended without a reason")
-        outcome = Outcome.PARTIAL_EFFECTS if error.code == "PARTIAL_EFFECTS" else Outcome.FAILED
-        if error.code == "CANCELLED":
-            outcome = Outcome.CANCELLED
+        outcome = {"PARTIAL_EFFECTS": Outcome.PARTIAL_EFFECTS, "CANCELLED": Outcome.CANCELLED}.get(error.code, Outcome.FAILED)
         try:
             verify_chain(case.bag, self._node.trust.state, self._node.clock.wall_ms(), settled=False)
         except GnusError:
-            case.bag = self._bag(case.accepted)
-        case.outcome = outcome
-        case.response = self._ending.respond(case, outcome, None, error)
-        self._ending.store(case)
+            case.bag, case.effects = self._bag(case.accepted), ()
+        self._ending.store(case, self._ending.respond(case, outcome, None, error))
         return Event.CANCEL if outcome is Outcome.CANCELLED else Event.OK
+
+    async def _settle_effects(self, case: Case) -> None:
+        """Before a typed error of a request that may act: fence the generation that failed, and say what it has done.
+
+        Where nothing has happened, the generation that failed stays the one that the terminal tells of. Where nobody can say, it says so.
+        """
+        if not may_act(case.accepted.mandate.body) or (case.error is not None and case.error.code == "PARTIAL_EFFECTS"):
+            return
+        accepted, bag, before = case.accepted, case.bag, case.error
+        case.effects = ()
+        try:
+            with trio.fail_after(self._limits.close_ms / 1000):
+                await self._next_generation(case)
+                if await self._interrupted(case, self._limits.close_ms):
+                    return
+        except (GnusError, trio.TooSlowError) as unknown:
+            code = unknown.code if isinstance(unknown, GnusError) else "DEADLINE"
+            why = before.code if before else "INTERNAL"
+            case.error = GnusError("EFFECT_INDETERMINATE", f"the request ended ({why}), and its effects are not known ({code})")
+        case.accepted, case.bag = accepted, bag
 
     async def _cancelled(self, case: Case) -> None:
         """The caller left: close as cancelled unless the request has ended, or effects have happened."""
         if case.response is not None:
             return
         case.error = GnusError("CANCELLED", "the caller left")
-        await self._close(case, self._limits.close_ms)
+        await self._run_table(case, State.OWN_CLOSE)
         self._observe(case)
 
     def _finish(self, case: Case) -> Answered:
@@ -405,9 +368,14 @@ class Owner:
                 nursery.start_soon(task)
 
     async def recover(self, nursery: trio.Nursery) -> int:
-        """Take up every accepted request without a stored terminal as a new generation, and every unsettled one; how many were taken up."""
+        """Take up every accepted request without a stored terminal as a new generation, and every unsettled one; how many were taken up.
+
+        Requests accepted since the start are in the journal too, and somebody carries them already.
+        """
         taken = 0
         async for row, ended in self._archive.open_requests():
+            if row.request_id in self._running:
+                continue
             if ended:
                 self._after.enqueue(row.request_id)
             else:
@@ -416,13 +384,25 @@ class Owner:
         return taken
 
     async def _resume(self, row: JournalRow) -> None:
-        """One recovered request, on a fresh deadline of its own wall time."""
-        try:
-            mandate, policies = await self._archive.mandate(row)
-            vault = await self._archive.vault(row.request_id, [mandate])
-            now = self._node.clock.monotonic()
-            accepted = Accepted(row, mandate, policies, vault, now + row.wall_ms / 1000, now, recovered=True)
-            async with self._queue.turn(row.tenant):
-                await self._carry(Case(accepted, self._bag(accepted)), State.OWN_EFFECTS)
-        except GnusError as error:
-            self._node.log.error("recovery.failed", request_id=row.request_id, code=error.code)
+        """One recovered request. What fails here costs this request only: the node stays up, and the next start tries again."""
+        fault = await supervise(lambda: self._take_up(row), self._node.log, "recovery")
+        if fault is not None:
+            self._node.log.error("recovery.failed", request_id=row.request_id, code=fault.code)
+
+    async def _take_up(self, row: JournalRow) -> None:
+        """Carry it on a fresh deadline of its own wall time, which begins when it gets its turn. One whose texts were erased is closed."""
+        with self._under_way(row.request_id):
+            async with self._queue.turn(row.tenant, bounded=False):
+                mandate, policies = await self._archive.mandate(row)
+                erased: GnusError | None = None
+                try:
+                    vault = await self._archive.vault(row.request_id, [mandate])
+                except GnusError as error:
+                    if error.code != "ERASED":
+                        raise
+                    erased = error
+                    vault = self._node.vaults.make(row.request_id, self._node.entropy.token(32))
+                now = self._node.clock.monotonic()
+                accepted = Accepted(row, mandate, policies, vault, now + row.wall_ms / 1000, now, recovered=True)
+                case = Case(accepted, self._bag(accepted), error=erased)
+                await self._carry(case, State.OWN_EFFECTS if erased is None else State.OWN_CLOSE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,14 +26,20 @@ class FairQueue:
         return sum(len(line) for line in self._lines.values())
 
     @asynccontextmanager
-    async def turn(self, tenant: str) -> AsyncIterator[None]:
-        """Hold a place while the block runs. Raises ``BUSY`` where the line is full."""
+    async def turn(self, tenant: str, *, wait_s: float = math.inf, bounded: bool = True) -> AsyncIterator[None]:
+        """Hold a place while the block runs. Raises ``BUSY`` where the line is full, ``DEADLINE`` after ``wait_s`` in line.
+
+        ``bounded`` False is for requests that were accepted before: they wait in line without counting as too many.
+        """
         if self._free > 0 and not self._lines:
             self._free -= 1
         else:
-            if self.waiting >= self._room:
+            if bounded and self.waiting >= self._room:
                 raise GnusError("BUSY", f"{self._room} requests are waiting")
-            await self._wait(tenant)
+            with trio.move_on_after(wait_s) as scope:
+                await self._wait(tenant)
+            if scope.cancelled_caught:
+                raise GnusError("DEADLINE", "the request's time ran out in the queue")
         try:
             yield
         finally:

@@ -48,7 +48,11 @@ class Retention:
         while rows := await self._node.store.scan(JOURNAL, after=after, limit=PAGE):
             after = rows[-1].key
             for stored in rows:
-                row = decode_row(stored.value)
+                try:
+                    row = decode_row(stored.value)
+                except GnusError as error:  # one damaged row must not end the node; it stays for a person to look at
+                    self._node.log.error("journal.damaged", request_id=stored.key.decode("ascii", "replace"), code=error.code)
+                    continue
                 if row.phase is Phase.SETTLED and row.created_at_ms < limit:
                     await self._forget(row)
                     forgotten += 1

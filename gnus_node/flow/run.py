@@ -12,6 +12,7 @@ from typing import Any
 
 from gnus_node.evidence.bag import Bag
 from gnus_node.evidence.inputs import committed_of, digest_of
+from gnus_node.evidence.links_work import NOT_NEEDED
 from gnus_node.net import rpc
 from gnus_node.net.context import RoleContext
 from gnus_node.net.directory import Peer
@@ -175,8 +176,9 @@ class Run:
     def absent(self, expert_id: str, stage: Stage, reason: str) -> None:
         """Sign that an expert of the plan has no output, and why."""
         assert self.plan is not None
-        known = {a.body.expert_id for a in self.bag.of(Absence)} | {o.body.expert_id for o in self.bag.of(ExpertOutput)}
-        if expert_id in known:
+        said = {a.body.reason for a in self.bag.of(Absence) if a.body.expert_id == expert_id}
+        # NOT_NEEDED holds of a fallback expert until the verifier asks for it; what became of it then is said beside it.
+        if any(o.body.expert_id == expert_id for o in self.bag.of(ExpertOutput)) or said - {NOT_NEEDED} or reason in said:
             return
         mandate = self.mandate.body
         body = Absence(

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import trio
 
 from gnus_node.cognition.planner import PlanInput, plan_request
+from gnus_node.evidence.links_work import NOT_NEEDED
 from gnus_node.flow.run import RESERVE_MS, Run
 from gnus_node.flow.table import Event, State
 from gnus_node.records.authority import Absence
@@ -19,7 +20,7 @@ from gnus_node.records.errors import GnusError
 from gnus_node.records.evidence import GroundingEvidence, RetrievalResult, SynthesisResult
 from gnus_node.records.expert import ExpertEntry, ExpertOutput
 from gnus_node.records.plan import Assignment
-from gnus_node.records.tools import EffectReport
+from gnus_node.records.tools import EffectReport, SanitizedData
 from gnus_node.telemetry.events import emit
 from gnus_node.telemetry.spans import Span
 
@@ -83,7 +84,9 @@ async def plan(run: Run, _budget_ms: int) -> Event:
         experts=[a.expert_id for a in body.assignments if a.expert_id],
         confidence=10_000,
     )
-    reading = any(_reads(run, a) for a in run.places(Stage.DRAFT) if not a.fallback)
+    drafting = [a for a in run.places(Stage.DRAFT) if not a.fallback]
+    # Where a tool is to be read first, documents are looked into only if it gives nothing.
+    reading = any(_reads(run, a) for a in drafting) and not any(_role(run, a) is ExpertRole.TOOL_SUPPORT for a in drafting)
     return Event.OK if reading and Stage.GROUND in body.execution_graph.stages else Event.SKIP
 
 
@@ -119,10 +122,23 @@ async def draft(run: Run, budget_ms: int) -> Event:
     helpers = [a for a in places if _role(run, a) is ExpertRole.TOOL_SUPPORT]
     others = [a for a in places if a not in helpers]
     now = helpers if helpers and run.turn == 0 else others
+    if now is others:
+        await _ground_late(run, budget_ms)
     drafted = await _draft_all(run, now, budget_ms)
     if now is helpers and not any(o.body.tool_calls for o in drafted):
+        await _ground_late(run, budget_ms)
         drafted += await _draft_all(run, others, budget_ms // 2)
     return Event.OK if any(o.body.tool_calls or not o.body.abstained for o in drafted) else Event.EMPTY
+
+
+async def _ground_late(run: Run, budget_ms: int) -> None:
+    """Evidence for drafts that a tool left without any."""
+    if run.places(Stage.GROUND) and not run.bag.of(GroundingEvidence) and not run.bag.of(SanitizedData) and _grounds_late(run):
+        await ground(run, budget_ms // 3)
+
+
+def _grounds_late(run: Run) -> bool:
+    return any(_role(run, a) is ExpertRole.TOOL_SUPPORT for a in run.places(Stage.DRAFT))
 
 
 def _role(run: Run, place: Assignment) -> ExpertRole | None:
@@ -224,7 +240,7 @@ async def synthesize(run: Run, budget_ms: int) -> Event:
     """Everything to the verifier; a second one takes over where the first fails."""
     assert run.plan is not None
     for place in run.places(Stage.DRAFT):
-        run.absent(place.expert_id or "", Stage.DRAFT, "NOT_NEEDED" if place.fallback and not run.escalated else "NOT_REACHED")
+        run.absent(place.expert_id or "", Stage.DRAFT, NOT_NEEDED if place.fallback and not run.escalated else "NOT_REACHED")
     skip = {"dispatch", "task_attestation", "request_mandate", "execution_plan", "policy", "expert_entry", "capability_manifest"}
     given = [r for r in run.bag if r.header.kind not in skip]
     for place in run.places(Stage.SYNTHESIZE):
@@ -247,7 +263,6 @@ async def synthesize(run: Run, budget_ms: int) -> Event:
             return Event.OK
         if run.escalated:
             return Event.FAILED
-        run.bag.drop(Absence, lambda r: r.body.reason != "NOT_NEEDED")
         return Event.AGAIN
     return Event.FAILED
 

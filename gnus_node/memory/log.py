@@ -32,6 +32,7 @@ from gnus_node.records.enums import (
 from gnus_node.records.errors import GnusError
 from gnus_node.records.memory import DerivedMemory, MemoryEvent
 from gnus_node.store.seal import aead_open, aead_seal
+from gnus_node.trust.state import TrustState
 from gnus_node.wire.digests import sha256, tenant_hash
 from gnus_node.wire.memory_event import open_event, seal_event
 
@@ -41,6 +42,8 @@ MAX_TEXT_BYTES = 3_500
 MAX_OPEN_OWNERS = 64
 """Most owners whose index is open at a time."""
 MAX_EVENTS_PER_OWNER = 20_000
+MAX_ADMITTED = 512
+"""Most admitted events kept at hand."""
 _HEAD = b"memory/head"
 _AAD = b"gnus/mem/text/1\x00"
 
@@ -80,6 +83,8 @@ class MemoryLog:
         self._author_seq = 0
         self._prev: bytes | None = None
         self._lock = trio.Lock()
+        self._judged: TrustState | None = None
+        self._admitted: dict[bytes, tuple[AdmittedEvent, int]] = {}
 
     async def open(self) -> None:
         """Read where the log ends."""
@@ -181,11 +186,23 @@ class MemoryLog:
         return found
 
     async def _load(self, event_id: bytes) -> tuple[AdmittedEvent, int] | None:
+        """An event admitted under the present trust state; what was admitted under it already is not judged again."""
+        trust = self._node.trust.state
+        if self._judged is not trust:
+            self._judged = trust
+            self._admitted.clear()
+        known = self._admitted.get(event_id)
+        if known is not None:
+            return known
         seq = await self._node.store.get(INDEX, event_id)
         raw = await self._node.store.get(LOG, seq) if seq is not None else None
         if raw is None or seq is None:
             return None
-        return admit(raw, self._node.trust.state, self._node.clock.wall_ms()), int.from_bytes(seq, "big")
+        found = admit(raw, trust, self._node.clock.wall_ms()), int.from_bytes(seq, "big")
+        if len(self._admitted) >= MAX_ADMITTED:
+            self._admitted.pop(next(iter(self._admitted)))
+        self._admitted[event_id] = found
+        return found
 
     async def _text(self, admitted: AdmittedEvent) -> str:
         body = admitted.event.body

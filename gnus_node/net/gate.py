@@ -21,6 +21,8 @@ from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.expert import Usage
 from gnus_node.records.settlement import TaskAttestation
+from gnus_node.trust.check import check_signer
+from gnus_node.trust.state import TrustState
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,24 @@ def admit_dispatch(context: RoleContext, request: Request, stages: frozenset[Sta
         found = bag.find(ref)
         if found is None:
             raise GnusError("CHAIN_BROKEN", "an input of the dispatch did not come with it", link="dispatch")
+        _check_input(found, authority, trust, node.clock.wall_ms())
         inputs.append(found)
     if digest_of(inputs) != dispatch.body.input_digest:
         raise GnusError("CHAIN_BROKEN", "the inputs are not the dispatched ones", link="dispatch")
     vault = node.vaults.receive(mandate.request_id, request.message.key_box)
     vault.add(request.message.parcels)
     return Admitted(authority, dispatch, bag, vault, tuple(inputs))
+
+
+def _check_input(record: Signed[Any], authority: Authority, trust: TrustState, now_ms: int) -> None:
+    """An input was signed by a node with the tenant, for this very request: a router feeds nobody what it made up or took from elsewhere."""
+    mandate = authority.mandate.body
+    holder = check_signer(trust, record, now_ms, live=False)
+    if mandate.tenant not in holder.tenants:
+        raise GnusError("FORBIDDEN", "an input by a node without the tenant", link=record.header.kind)
+    same = getattr(record.body, "request_id", mandate.request_id) == mandate.request_id
+    if not same or getattr(record.body, "generation", mandate.generation) != mandate.generation:
+        raise GnusError("CHAIN_BROKEN", "an input of another request or generation", link=record.header.kind)
 
 
 def attest_task(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import nacl.bindings
 
@@ -19,14 +19,28 @@ B = TypeVar("B", bound=Body)
 
 
 class KeySigner:
-    """Signs with one Ed25519 seed. ``seq`` = incarnation << 32 | counter: a restart never reuses a number (DECISIONS, Bytes)."""
+    """Signs with one Ed25519 seed. ``seq`` = incarnation << 32 | counter: a restart never reuses a number (DECISIONS, Bytes).
 
-    def __init__(self, seed: bytes, role: SignerRole, swarm: bytes, epoch: Callable[[], int], clock: Clock, incarnation: int) -> None:
+    ``made`` is told of each record, so that this node need not verify its own signature when the very same bytes come back.
+    """
+
+    def __init__(
+        self,
+        seed: bytes,
+        role: SignerRole,
+        swarm: bytes,
+        epoch: Callable[[], int],
+        clock: Clock,
+        incarnation: int,
+        *,
+        made: Callable[[Signed[Any]], None] | None = None,
+    ) -> None:
         self._public, self._secret = nacl.bindings.crypto_sign_seed_keypair(seed)
         self._role = role
         self._swarm = swarm
         self._epoch = epoch
         self._clock = clock
+        self._made = made
         self._seq = incarnation << 32
 
     @property
@@ -61,4 +75,7 @@ class KeySigner:
             expires_at_ms=expires_at_ms,
             refs=tuple(refs),
         )
-        return seal(header, body, self.sign_bytes)
+        record = seal(header, body, self.sign_bytes)
+        if self._made:
+            self._made(record)
+        return record

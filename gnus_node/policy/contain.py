@@ -98,6 +98,10 @@ def _assignments(plan: ExecutionPlan) -> list[str]:
         wrong.append("assignments.stage")
     if Stage.TOOL in plan.execution_graph.stages and plan.intermediary_id is None:
         wrong.append("intermediary_id")
+    if any(a.node_id != plan.intermediary_id for a in plan.assignments if a.stage is Stage.TOOL):
+        wrong.append("assignments.intermediary_id")
+    if any((a.expert_id is None) is (a.stage is Stage.DRAFT) for a in plan.assignments if a.stage is not Stage.VERIFY):
+        wrong.append("assignments.stage: experts draft, and nobody else")
     return wrong
 
 

@@ -7,6 +7,7 @@ seed's words verbatim (18.1.3), so that a record reads like the specification.
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from functools import cache
 from typing import Any
 
 from pydantic import GetCoreSchemaHandler
@@ -20,18 +21,17 @@ class WireEnum(StrEnum):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """One strict rule for bodies and views alike (DECISIONS, Bytes)."""
         choices = [str(m.value) for m in cls]
+        members = {str(m.value): m for m in cls}
 
         def read(value: object) -> WireEnum:
-            if isinstance(value, cls):
-                return value
-            if isinstance(value, str) and value in choices:
-                return cls(value)
-            raise ValueError(f"not one of {', '.join(choices)}")
+            found = members.get(value) if isinstance(value, str) else None
+            if found is None:
+                raise ValueError(f"not one of {', '.join(choices)}")
+            return found
 
-        return core_schema.no_info_before_validator_function(
+        return core_schema.no_info_plain_validator_function(
             read,
-            core_schema.is_instance_schema(cls),
-            serialization=core_schema.plain_serializer_function_ser_schema(lambda v: str(v.value), return_schema=core_schema.str_schema()),
+            serialization=core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema()),
             metadata={"pydantic_js_functions": [lambda _s, _h: {"type": "string", "enum": choices}]},
         )
 
@@ -41,7 +41,12 @@ class OrderedStr(WireEnum):
 
     def rank(self) -> int:
         """Position in declaration order; a higher rank is stricter."""
-        return list(type(self)).index(self)
+        return self._ranks()[self]
+
+    @classmethod
+    @cache
+    def _ranks(cls) -> dict[OrderedStr, int]:
+        return {member: rank for rank, member in enumerate(cls)}
 
 
 class RoleName(WireEnum):

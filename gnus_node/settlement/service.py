@@ -66,7 +66,8 @@ class SettlementService:
             raise GnusError("WRONG_PEER", "the mandate names another settlement node", link="mandate")
         if node.trust.state.by_transport(request.peer) != mandate.body.ingress_node:
             raise GnusError("WRONG_PEER", "only the request's ingress settles it", link="mandate")
-        key = _BY_REQUEST + mandate.body.request_id.encode() + mandate.body.generation.to_bytes(4, "big")
+        # By the mandate, not by what it says: a forged one must not take the place of the true one.
+        key = _BY_REQUEST + mandate.id
         async with self._lock:
             known = await node.store.get(TASK, key)
             if known is not None:

@@ -77,7 +77,8 @@ class IntermediaryService:
         """What has happened for a request, for its ingress before a new generation; older generations are fenced by asking."""
         node = self._node
         bag = Bag.read(request.message.records, node.opener.open)
-        allowed = check_mandate(bag, node.trust.state, node.clock.wall_ms(), live=True)
+        # Not live: a lease that has run out allows nothing more, but what was done under it must not stay unknown.
+        allowed = check_mandate(bag, node.trust.state, node.clock.wall_ms(), live=False)
         mandate = allowed.mandate.body
         if node.trust.state.by_transport(request.peer) != mandate.ingress_node:
             raise GnusError("WRONG_PEER", "only the request's ingress asks for its effects", link="mandate")
@@ -100,7 +101,9 @@ class IntermediaryService:
         async with self._log.open_or_get(given.effect_key, given.facts()) as claim:
             known = self._results.get(given.effect_key)
             if claim.row.state is EffectState.DONE and known is not None:
-                return self._signing.again(admitted, given, known)
+                given = await self._dry_run(given)
+                decision = decide(given.input)
+                return self._signing.again(admitted, given, known) if decision.allow else self._refuse(admitted, given, decision)
             given = given.recorded(claim.row.state)
             decision = admit(given.input)
             if not decision.allow:
@@ -149,6 +152,9 @@ class IntermediaryService:
             raise GnusError("INTERNAL", "an execution without a validated call")
         facts: dict[str, str | int] = {"request_id": claim.row.request_id, "tool": adapter.profile.name}
         self._node.probe.point("effect.start", **facts)
+        mandate = admitted.authority.mandate
+        # Whoever asked for this request's effects with a newer generation was told that this one has not happened: then it must not.
+        self._context.fence.check(mandate.body.request_id, mandate.body.generation, mandate.id)
         with trio.CancelScope(shield=not given.input.is_read):
             await claim.move(EffectEvent.START)
             self._node.probe.point("effect.executing", **facts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gnus_node.content.sanitise import SANITIZER_VERSION, Sanitised, sanitise_text
-from gnus_node.evidence.links_tools import NOTHING
+from gnus_node.evidence.links_tools import NOTHING, policy_hash
 from gnus_node.net.context import RoleContext
 from gnus_node.net.gate import Admitted
 from gnus_node.records.base import Committed
@@ -182,7 +182,7 @@ class Signing:
         safe_to_memorize: bool = False,
     ) -> Signed[ToolAttestation]:
         profile = given.adapter.profile if given.adapter else None
-        policies = b"".join(sorted(p.id for p in admitted.authority.policies))
+        policies = policy_hash(p.id for p in admitted.authority.policies)
         body = ToolAttestation(
             request_id=given.output.body.request_id,
             tool_call_id=given.call.tool_call_id,
@@ -191,7 +191,7 @@ class Signing:
             safe_to_memorize=safe_to_memorize,
             provenance_hash=provenance,
             capability_hash=sha256(given.capability.encode()),
-            policy_hash=sha256(policies),
+            policy_hash=policies,
             sanitizer_version=SANITIZER_VERSION,
             intermediary_node_id=self._node.node_id,
             timestamp_ms=self._node.clock.wall_ms(),

@@ -99,7 +99,7 @@ def _newer(a: Signed[Any], b: Signed[Any] | None) -> bool:
 
 
 def head_authorised(charter: SwarmCharter, record: Signed[TrustHead]) -> bool:
-    """Whether a head key of the charter, or its authority, signed a head."""
+    """Whether a head is by one of the charter's head keys, or by its authority."""
     if record.header.role is SignerRole.HEAD:
         return record.header.signer in charter.head_keys
     return authorised(charter, record)

@@ -16,6 +16,9 @@ from gnus_node.wire.limits import MAX_FRAME_BYTES, MAX_MESSAGE_PARCELS, MAX_MESS
 
 MESSAGE_VERSION = 1
 _PARCEL_OVERHEAD = 256
+_KEYS = ("a", "k", "p", "r", "v")
+_ARGS = bytes((0xA0 | len(_KEYS), 0x61)) + b"a"
+"""How every frame begins: a map of five, then the key of the arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +33,13 @@ class Message:
     def encode(self) -> bytes:
         """The frame. Raises ``TOO_LARGE``."""
         plain = {
-            "v": MESSAGE_VERSION,
-            "r": list(self.records),
-            "p": [[key, self.parcels[key]] for key in sorted(self.parcels)],
             "k": self.key_box,
-            "a": dict(self.args),
+            "p": [(key, self.parcels[key]) for key in sorted(self.parcels)],
+            "r": self.records,
+            "v": MESSAGE_VERSION,
         }
-        frame = cbor.encode(plain)
+        # The arguments come first, and only they can hold maps in another than the canonical order.
+        frame = _ARGS + cbor.encode(dict(self.args)) + cbor.encode_ordered(plain)[1:]
         if len(frame) > MAX_FRAME_BYTES:
             raise GnusError("TOO_LARGE", f"a frame of {len(frame)} bytes")
         return frame
@@ -44,8 +47,8 @@ class Message:
 
 def decode_message(frame: bytes) -> Message:
     """Read a frame strictly. Raises ``MALFORMED``, ``NON_CANONICAL``, ``TOO_LARGE``, ``UNKNOWN_KIND`` (message version)."""
-    plain = cbor.decode(frame, limit=MAX_FRAME_BYTES)
-    if type(plain) is not dict or set(plain) != {"v", "r", "p", "k", "a"}:
+    plain = cbor.decode_loose(frame, limit=MAX_FRAME_BYTES)
+    if type(plain) is not dict or set(plain) != set(_KEYS):
         raise GnusError("MALFORMED", "a message has the keys v, r, p, k, a")
     if type(plain["v"]) is not int or plain["v"] != MESSAGE_VERSION:
         raise GnusError("UNKNOWN_KIND", "a message version this node does not read")
@@ -67,4 +70,21 @@ def decode_message(frame: bytes) -> Message:
         raise GnusError("NON_CANONICAL", "parcels are sorted by commitment")
     if any(type(k) is not str for k in args):
         raise GnusError("MALFORMED", "argument names are text")
+    if tuple(plain) != _KEYS or not _shortest(frame, records, found, box, args):
+        raise GnusError("NON_CANONICAL", "the bytes are not the canonical encoding of their message")
     return Message(records, found, box, args)
+
+
+def _shortest(frame: bytes, records: tuple[bytes, ...], parcels: Mapping[bytes, bytes], box: bytes, args: Mapping[str, Any]) -> bool:
+    """Whether a frame of these parts, in this order, is the canonical one, without encoding it again.
+
+    Arguments are free, so their bytes are compared. What is left are heads and byte strings: no head can be shorter than its shortest form,
+    so all of them are in it exactly if the whole has the length of the shortest whole.
+    """
+    given = cbor.encode(args)
+    if not frame.startswith(given, len(_ARGS)):
+        return False
+    length = len(_ARGS) + len(given) + 2 * (len(_KEYS) - 1) + 1 + cbor.bytes_length(box)
+    length += cbor.head_length(len(records)) + sum(map(cbor.bytes_length, records))
+    length += cbor.head_length(len(parcels)) + sum(1 + 34 + cbor.bytes_length(parcel) for parcel in parcels.values())
+    return len(frame) == length

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import nacl.bindings
@@ -17,6 +18,7 @@ import nacl.exceptions
 from pydantic import ValidationError
 
 from gnus_node.records.base import Body, Part
+from gnus_node.records.enums import Tier
 from gnus_node.records.envelope import Header, Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.wire import cbor
@@ -29,13 +31,43 @@ P = TypeVar("P", bound=Part)
 
 
 def to_plain(part: Part) -> dict[str, Any]:
-    """A body as the plain structure that is encoded: absent optionals omitted, enumerations as text, bytes raw."""
-    return part.model_dump(exclude_none=True)
+    """A body as the plain structure that is encoded: absent optionals omitted, enumerations as text, bytes raw; keys in canonical order."""
+    values = part.__dict__
+    plain: dict[str, Any] = {}
+    for name in _key_order(type(part)):
+        value = values[name]
+        if type(value) in _ATOMS:
+            plain[name] = value
+        elif value is not None:
+            plain[name] = _plain(value)
+    return plain
+
+
+_ATOMS = frozenset({bytes, int, str, bool})
+
+
+def _plain(value: Any) -> Any:
+    kind = type(value)
+    if kind is tuple:
+        return tuple([item if type(item) in _ATOMS else _plain(item) for item in value])
+    if isinstance(value, Part):
+        return to_plain(value)
+    if isinstance(value, Tier):
+        return value.name
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise GnusError("INTERNAL", f"a value of type {kind.__name__} in a record")
+
+
+@cache
+def _key_order(kind: type[Part]) -> tuple[str, ...]:
+    """Field names as canonical CBOR orders them: shorter ones first, then by their bytes. One row for each class of ours."""
+    return tuple(sorted(kind.model_fields, key=lambda name: (len(name), name)))
 
 
 def encode_part(part: Part) -> bytes:
     """Canonical bytes of a body or header."""
-    return cbor.encode(to_plain(part))
+    return cbor.encode_ordered(to_plain(part))
 
 
 def decode_part(model: type[P], data: bytes) -> P:
@@ -154,7 +186,14 @@ class Opener:
             return found
         record = open_record(raw)
         self.opened += 1
-        self._cache[raw] = record
+        self.keep(record)
+        return record
+
+    def keep(self, record: Signed[Any]) -> None:
+        """Remember a record that ``open_record`` gave, or ``seal`` with a key of this very node: only then is its signature known to hold.
+
+        Other bytes of the same record, were it only another signature, are another key of the cache and go through the door.
+        """
+        self._cache[record.raw] = record
         if len(self._cache) > self._capacity:
             self._cache.popitem(last=False)
-        return record

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-MAX_CHARACTERS = 1000
-MAX_TOKENS = 120
+MAX_CHARACTERS = 2000
+MAX_TOKENS = 240
 MAX_DIGITS = 60
 """Longest literal in a question."""
 

@@ -448,3 +448,94 @@ def test_an_event_signed_by_another_or_of_another_version_is_refused() -> None:
         refused(open_event, oracle([body, key.sign(b"gnus/mem/ev/1\x00" + body)]), (MALFORMED,))
     body = oracle({"v": 1})
     refused(open_event, oracle([body, key.sign(b"gnus/mem/ev/1\x00" + body)]), (MALFORMED, "UNKNOWN_KIND"))
+
+
+_SIZES = st.sampled_from([0, 1, 22, 23, 24, 25, 255, 256, 300])
+_MESSAGES = st.builds(
+    Message,
+    st.lists(st.integers(0, 2**16).map(lambda n: bytes(n % 300)), max_size=30).map(tuple),
+    st.dictionaries(st.binary(min_size=32, max_size=32), _SIZES.map(bytes), max_size=26),
+    _SIZES.filter(lambda n: n <= 256).map(bytes),
+    st.dictionaries(st.text(max_size=3), st.integers(-(2**40), 2**40) | st.text(max_size=30) | st.booleans(), max_size=5),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(message=_MESSAGES)
+def test_a_frame_has_one_encoding(message: Message) -> None:
+    frame = message.encode()
+    assert frame == oracle(
+        {
+            "v": 1,
+            "r": list(message.records),
+            "p": [[k, message.parcels[k]] for k in sorted(message.parcels)],
+            "k": message.key_box,
+            "a": dict(message.args),
+        }
+    )
+    assert decode_message(frame) == message
+
+
+@settings(max_examples=200, deadline=None)
+@given(message=_MESSAGES, data=st.data())
+def test_what_is_read_as_a_frame_is_that_message_s_own_frame(message: Message, data: st.DataObject) -> None:
+    """Whatever the change, a frame that is read is the canonical one of what was read."""
+    frame = message.encode()
+    at = data.draw(st.integers(0, len(frame)))
+    cut = data.draw(st.integers(0, 3))
+    put = data.draw(
+        st.sampled_from([b"", b"\x18", b"\x58", b"\x78", b"\x98", b"\xb8", b"\x59\x00", b"\x00", b"\xa0"]) | st.binary(max_size=3)
+    )
+    altered = frame[:at] + put + frame[at + cut :]
+    try:
+        found = decode_message(altered)
+    except GnusError:
+        return
+    assert (
+        oracle(
+            {
+                "v": 1,
+                "r": list(found.records),
+                "p": [[k, v] for k, v in sorted(found.parcels.items())],
+                "k": found.key_box,
+                "a": _lists(dict(found.args)),
+            }
+        )
+        == altered
+    )
+
+
+def _lists(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_lists(v) for v in value]
+    return {k: _lists(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def test_every_head_of_a_frame_is_in_its_shortest_form_and_its_keys_in_order() -> None:
+    parts = [
+        (b"\x61a", b"\xa1\x61n\x01"),
+        (b"\x61k", b"\x41b"),
+        (b"\x61p", b"\x81\x82\x58\x20" + bytes(32) + b"\x41c"),
+        (b"\x61r", b"\x81\x41r"),
+    ]
+    parts.append((b"\x61v", b"\x01"))
+    assert decode_message(b"\xa5" + b"".join(k + v for k, v in parts)).args == {"n": 1}
+    longer = {
+        b"\x61": b"\x78\x01",
+        b"\xa1": b"\xb8\x01",
+        b"\x41": b"\x58\x01",
+        b"\x81": b"\x98\x01",
+        b"\x82": b"\x98\x02",
+        b"\x01": b"\x18\x01",
+    }
+    refused(decode_message, b"\xb8\x05" + b"".join(k + v for k, v in parts), (NON_CANONICAL,))
+    frame = b"\xa5" + b"".join(k + v for k, v in parts)
+    for short, long in longer.items():
+        at = 1
+        while (at := frame.find(short, at)) >= 0:
+            refused(decode_message, frame[:at] + long + frame[at + 1 :], (NON_CANONICAL, MALFORMED, "UNKNOWN_KIND"))
+            at += 1
+    for turned in (parts[::-1], [parts[1], parts[0], *parts[2:]], [*parts[:3], parts[4], parts[3]]):
+        refused(decode_message, b"\xa5" + b"".join(k + v for k, v in turned), (NON_CANONICAL,))
+    unordered = [(b"\x61a", b"\xa2\x61n\x01\x61b\x01"), *parts[1:]]
+    refused(decode_message, b"\xa5" + b"".join(k + v for k, v in unordered), (NON_CANONICAL,))

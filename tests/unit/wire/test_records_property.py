@@ -257,6 +257,22 @@ def test_the_opener_remembers_whole_envelopes_only_and_is_bounded() -> None:
             opener.open(bytes(flipped))
 
 
+def test_what_this_node_signed_is_not_verified_again_but_any_other_bytes_of_it_are() -> None:
+    opener = Opener(capacity=2)
+    made = [sealed(sample(KINDS[("trust_head", 1)].body, number=n)) for n in range(3)]
+    for record in made:
+        opener.keep(record)
+    assert opener.open(bytes(bytearray(made[2].raw))) is made[2]
+    assert opener.opened == 0
+    for place in range(len(made[2].raw)):
+        changed_raw = bytearray(made[2].raw)
+        changed_raw[place] ^= 1
+        with pytest.raises(GnusError):
+            opener.open(bytes(changed_raw))
+    assert opener.open(made[0].raw) == made[0]
+    assert opener.opened == 1, "the oldest was forgotten, so it was verified"
+
+
 def test_a_record_over_the_limit_is_neither_made_nor_read() -> None:
     row = KINDS[("node_announcement", 1)]
     body = row.body.model_validate(vars(sample(row.body)) | {"addresses": tuple("x" * 200 for _ in range(16))})

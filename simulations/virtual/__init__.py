@@ -1,0 +1,1 @@
+"""A seeded world in virtual time."""
