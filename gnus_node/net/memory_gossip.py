@@ -6,7 +6,7 @@ neighbours. Size, rate, checks and repeats are judged as over a network (``net.i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -30,6 +30,7 @@ class MemoryGossip:
         self._log = log
         self._inboxes: dict[str, Inbox] = {}
         self._flying = 0
+        self._scopes: set[trio.CancelScope] = set()
 
     async def subscribe(self, topic: str, check: GossipCheck, handler: GossipHandler) -> None:
         """See the port."""
@@ -37,7 +38,7 @@ class MemoryGossip:
         if topic in self._inboxes or len(self._inboxes) >= MAX_TOPICS:
             raise GnusError("INTERNAL", "a topic is listened to once", link=topic)
         self._inboxes[topic] = inbox = Inbox(topic, check, handler, self._log)
-        self._nursery.start_soon(inbox.run)
+        self._nursery.start_soon(self._until_closed, inbox.run)
 
     async def publish(self, topic: str, data: bytes) -> None:
         """See the port."""
@@ -49,7 +50,18 @@ class MemoryGossip:
         """A message of another node gets here at ``at``."""
         if topic in self._inboxes and self._flying < MAX_FLYING:
             self._flying += 1
-            self._nursery.start_soon(self._land, author, topic, data, at)
+            self._nursery.start_soon(self._until_closed, self._land, author, topic, data, at)
+
+    def close(self) -> None:
+        """The node is off: nothing more arrives or is handed on."""
+        for scope in self._scopes:
+            scope.cancel()
+
+    async def _until_closed(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
+        with trio.CancelScope() as scope:
+            self._scopes.add(scope)
+            await work(*args)
+        self._scopes.discard(scope)
 
     async def _land(self, author: bytes, topic: str, data: bytes, at: float) -> None:
         try:

@@ -287,6 +287,7 @@ class MemoryTransport:
         self._bus.remove(self)
         for call in (*self._incoming, *self._outgoing):
             call.abort()
+        self.gossip.close()
 
     def _accept(self, call: _Call) -> None:
         """Start answering a call, in the context of this node and not of the caller's."""

@@ -13,9 +13,9 @@ import functools
 import logging
 import os
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any
 
+import libp2p
 import libp2p.host.basic_host as basic_host
 import libp2p.network.swarm as swarm
 import libp2p.pubsub.pubsub as pubsub
@@ -38,7 +38,7 @@ _MARK = "_gnus_hardened"
 
 def install() -> None:
     """Patch libp2p, once. Raises ``MISSING_DEPENDENCY`` for another version than the pinned one."""
-    found = version("libp2p")
+    found: str = libp2p.__version__
     if found != PINNED:
         raise GnusError("MISSING_DEPENDENCY", f"libp2p {found} is installed, {PINNED} is needed", fix=f"pip install libp2p=={PINNED}")
     if getattr(swarm, _MARK, False):

@@ -43,9 +43,11 @@ PSK_HEX = 64
 
 @dataclass(frozen=True, slots=True)
 class HostOptions:
-    """Where to listen, the private network's key (64 hex digits) or "", whether to look for peers on the local network."""
+    """Where to listen; what to announce instead, if anything; the private network's key (64 hex digits) or ""; whether to look for peers on
+    the local network."""
 
     listen: tuple[str, ...]
+    announce: tuple[str, ...] = ()
     psk: str = ""
     mdns: bool = False
 
@@ -111,6 +113,7 @@ def make_host(seed: bytes, noise_seed: bytes, options: HostOptions) -> Any:
         connection_config=config,
         psk=options.psk or None,
         enable_mDNS=options.mdns,
+        announce_addrs=addresses(options.announce) or None,
         disable_identify_address_discovery=True,
     )
 

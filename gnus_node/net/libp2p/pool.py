@@ -42,17 +42,21 @@ class Pool:
         """A line for one call; ``give`` must follow. Raises ``BUSY``, and what opening raises."""
         if self._used[place] >= MAX_LINES:
             raise GnusError("BUSY", "too many calls to this service of the peer are under way here", link=place[1])
+        waiting = self._idle.get(place, [])
+        while waiting:
+            line = waiting.pop()
+            if not line.over:
+                self._used[place] += 1
+                return line
+        opened = False
         self._used[place] += 1
         try:
-            waiting = self._idle.get(place, [])
-            while waiting:
-                line = waiting.pop()
-                if not line.over:
-                    return line
-            return await self._open(*place)
-        except BaseException:
-            self._release(place)
-            raise
+            line = await self._open(*place)
+            opened = True
+        finally:
+            if not opened:
+                self._release(place)
+        return line
 
     async def give(self, place: Place, line: Line, *, good: bool) -> None:
         """Take a line back: kept where its call ended in order, otherwise reset."""
