@@ -31,6 +31,7 @@ class MemoryGossip:
         self._inboxes: dict[str, Inbox] = {}
         self._flying = 0
         self._scopes: set[trio.CancelScope] = set()
+        self._closed = False
 
     async def subscribe(self, topic: str, check: GossipCheck, handler: GossipHandler) -> None:
         """See the port."""
@@ -54,14 +55,19 @@ class MemoryGossip:
 
     def close(self) -> None:
         """The node is off: nothing more arrives or is handed on."""
-        for scope in self._scopes:
+        self._closed = True
+        for scope in tuple(self._scopes):
             scope.cancel()
 
     async def _until_closed(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
+        if self._closed:
+            return
         with trio.CancelScope() as scope:
             self._scopes.add(scope)
-            await work(*args)
-        self._scopes.discard(scope)
+            try:
+                await work(*args)
+            finally:
+                self._scopes.discard(scope)
 
     async def _land(self, author: bytes, topic: str, data: bytes, at: float) -> None:
         try:

@@ -38,6 +38,7 @@ UPGRADE_S = 3.0
 """Longest a handshake may take: what slow or half-open connections hold a slot for."""
 NEGOTIATE_S = 5.0
 DIAL_S = 3.0
+NEVER_S = 1e9
 PSK_HEX = 64
 
 
@@ -97,6 +98,8 @@ def make_host(seed: bytes, noise_seed: bytes, options: HostOptions) -> Any:
         min_connections=0,
         low_watermark=0,
         high_watermark=MAX_CONNECTIONS,
+        # Upstream aims at half way between the watermarks whatever they are, and would dial anybody whose address a peer mentioned.
+        auto_connect_interval=NEVER_S,
         max_connections_per_peer=MAX_PER_PEER,
         dial_timeout=DIAL_S,
         inbound_upgrade_timeout=UPGRADE_S,
