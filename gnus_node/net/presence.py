@@ -133,7 +133,7 @@ class Presence:
         mine = Message(tuple(r.raw for r in self._offers()[:MAX_MESSAGE_RECORDS]))
         reply = await rpc.request(self._transport, peer, "net.announce", mine, budget_ms=MEET_BUDGET_MS)
         self._take(reply.records)
-        self._alive(peer)
+        await self._beat(peer)
 
     async def _beat(self, peer: bytes) -> None:
         reply = await rpc.request(self._transport, peer, "net.heartbeat", self._sign_of_life(), budget_ms=BEAT_BUDGET_MS)

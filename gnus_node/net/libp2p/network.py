@@ -48,45 +48,53 @@ async def open_network(
     known = [split_address(text) for text in bootstrap]
     host = make_host(seed, entropy.token(NOISE_SEED_BYTES), options)
     key: bytes = host.get_public_key().to_bytes()
-    async with MemoryBus().attach(key, log=log) as local, _listening(host, options):
-        router = make_router()
-        pubsub = make_pubsub(host, router)
-        async with background_trio_service(router), background_trio_service(pubsub):
-            await pubsub.wait_until_ready()
-            try:
-                async with trio.open_nursery() as nursery:
-                    redialer = Redialer(host, key, nursery, log, lambda: entropy.token(1)[0] / 255)
-                    transport = Libp2pTransport(host, local, nursery, log, redialer.reach)
+    async with MemoryBus().attach(key, log=log) as local, trio.open_nursery() as outer:
+        stop = trio.Event()
+        try:
+            pubsub = await outer.start(_stack, host, options, stop)
+            async with trio.open_nursery() as nursery:
+                redialer = Redialer(host, key, nursery, log, lambda: entropy.token(1)[0] / 255)
+                transport = Libp2pTransport(host, local, nursery, log, redialer.reach)
 
-                    def changed() -> None:
-                        redialer.changed()
-                        transport.notice()
+                def changed() -> None:
+                    redialer.changed()
+                    transport.notice()
 
-                    watch = Watch(changed)
-                    host.get_network().register_notifee(watch)
-                    for peer, where in known:
-                        redialer.learn(peer, (where,), lasting=True)
-                    gossip = Libp2pGossip(pubsub, key, nursery, log)
-                    try:
-                        yield Network(transport, gossip, redialer, tuple(str(address) for address in host.get_addrs()))
-                    finally:
-                        watch.mute()
-                        transport.close()
-                        nursery.cancel_scope.cancel()
-            finally:
-                with trio.CancelScope(deadline=trio.current_time() + CLOSE_S, shield=True):
-                    await host.close()
+                watch = Watch(changed)
+                host.get_network().register_notifee(watch)
+                for peer, where in known:
+                    redialer.learn(peer, (where,), lasting=True)
+                gossip = Libp2pGossip(pubsub, key, nursery, log)
+                try:
+                    yield Network(transport, gossip, redialer, tuple(str(address) for address in host.get_addrs()))
+                finally:
+                    watch.mute()
+                    transport.close()
+                    nursery.cancel_scope.cancel()
+        finally:
+            stop.set()
 
 
-@asynccontextmanager
-async def _listening(host: Any, options: HostOptions) -> AsyncIterator[None]:
-    """The host, running. An address that cannot be listened on is ``CONFIG``, not a crash."""
+async def _stack(host: Any, options: HostOptions, stop: trio.Event, *, task_status: trio.TaskStatus[Any] = trio.TASK_STATUS_IGNORED) -> None:
+    """Host and gossip service, until ``stop``; started with the latter.
+
+    Shielded: cancelled from outside, libp2p would drop its tasks and leave the sockets open, and the peers would wait for a node that has
+    left. So it is always closed in order, and within ``CLOSE_S``.
+    """
     running = False
-    try:
-        async with host.run(addresses(options.listen)):
-            running = True
-            yield
-    except* OSError:
-        if running:
-            raise
-        raise GnusError("CONFIG", "an address of net.listen cannot be listened on", fix="choose a free port") from None
+    with trio.CancelScope(shield=True) as scope:
+        try:
+            async with host.run(addresses(options.listen)):
+                router = make_router()
+                pubsub = make_pubsub(host, router)
+                async with background_trio_service(router), background_trio_service(pubsub):
+                    await pubsub.wait_until_ready()
+                    running = True
+                    task_status.started(pubsub)
+                    await stop.wait()
+                    scope.deadline = trio.current_time() + CLOSE_S
+                    await host.close()
+        except* OSError:
+            if running:
+                raise
+            raise GnusError("CONFIG", "an address of net.listen cannot be listened on", fix="choose a free port") from None
