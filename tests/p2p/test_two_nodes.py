@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from gnus_node.net.memory_transport import MemoryBus
 from gnus_node.node import Node, Ports, open_node
 from gnus_node.records.enums import RoleName, Tier
 from gnus_node.records.errors import GnusError
+from tests.p2p.world import until
 
 FRONT = ("ingress", "router", "verifier", "memory_index", "settlement", "tool_intermediary")
 BACK = ("semantic_core", "elm_worker", "grounding")
@@ -65,12 +66,6 @@ uri_prefix = "doc://notes/"
 
 def ports() -> Ports:
     return Ports(SystemClock(), SystemEntropy(), ThreadOffload(), MemoryBus())
-
-
-async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    with trio.fail_after(seconds):
-        while not condition():
-            await trio.sleep(0.02)
 
 
 @asynccontextmanager

@@ -31,9 +31,7 @@ class Place:
         await self.gone.wait()
 
 
-def opened(
-    seed: bytes = b"", *, listen: str = ANY, bootstrap: tuple[str, ...] = (), psk: str = ""
-) -> AbstractAsyncContextManager[Network]:
+def opened(seed: bytes = b"", *, listen: str = ANY, bootstrap: tuple[str, ...] = (), psk: str = "") -> AbstractAsyncContextManager[Network]:
     """A network that is not open yet."""
     return open_network(seed or ENTROPY.token(32), HostOptions((listen,), psk=psk), ENTROPY, bootstrap=bootstrap)
 
@@ -58,7 +56,7 @@ async def _hold(
 async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
     """Wait for a condition under a deadline."""
     with trio.fail_after(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  what it polls has no event
             await trio.sleep(0.005)
 
 

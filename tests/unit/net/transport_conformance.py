@@ -6,6 +6,7 @@ must happen is waited for under a deadline.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -60,7 +61,7 @@ async def code_of(work: Awaitable[object]) -> str:
 
 async def until(condition: Callable[[], bool]) -> None:
     with trio.fail_after(PATIENCE_S):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  what it polls has no event
             await trio.sleep(0.005)
 
 
@@ -202,7 +203,7 @@ async def test_each_hop_gets_less(two: Two) -> None:
     assert await ask(two.a, two.b, "/gnus/again/1", budget_ms=30_000) == []
     assert len(budgets) == 12
     assert budgets[0] < 30_000
-    assert all(later < earlier for earlier, later in zip(budgets, budgets[1:], strict=False))
+    assert all(later < earlier for earlier, later in itertools.pairwise(budgets))
 
 
 async def test_leaving_the_block_cancels_the_handler(two: Two) -> None:
@@ -230,9 +231,11 @@ async def test_cancelling_the_caller_cancels_the_handler(two: Two) -> None:
 async def until_free(two: Two, service: str, held: Held) -> None:
     """The cancelled call's slot is given back, and the next call is served."""
     held.release.set()
+    codes: list[str] = []
     with trio.fail_after(PATIENCE_S):
-        while await code_of(ask(two.a, two.b, service)) == "BUSY":
-            await trio.sleep(0.005)
+        while "OK" not in codes:
+            codes.append(await code_of(ask(two.a, two.b, service)))
+    assert set(codes) <= {"OK", "BUSY"}
 
 
 async def test_a_fault_of_a_handler_costs_its_own_call(two: Two) -> None:
