@@ -181,6 +181,23 @@ async def junk_frame() -> bool:
     return stream.was_reset
 
 
+async def one_port() -> bool:
+    """Whether a second listener on a port is refused."""
+    import libp2p.transport.tcp.tcp as tcp
+
+    first = (await tcp._open_reuseport_listeners("127.0.0.1", 0))[0]
+    port = first.socket.getsockname()[1]
+    try:
+        second = (await tcp._open_reuseport_listeners("127.0.0.1", port))[0]
+    except OSError:
+        return True
+    else:
+        await second.aclose()
+        return False
+    finally:
+        await first.aclose()
+
+
 async def plaintext() -> bool:
     """Whether a host can be had by a dialer that offers no encryption. Stock here is upstream's default host."""
     from libp2p.security.insecure.transport import PLAINTEXT_PROTOCOL_ID, InsecureTransport
@@ -209,6 +226,7 @@ CASES: dict[str, Callable[[], Awaitable[bool]]] = {
     "guard_messages": junk_message,
     "guard_messages/validator": raising_validator,
     "whole_frames": whole_frames,
+    "exclusive_ports": one_port,
     "explicit_security": plaintext,
 }
 

@@ -1,4 +1,4 @@
-"""What py-libp2p 0.8.1 needs before hostile peers may talk to it: six small patches, installed once in a process.
+"""What py-libp2p 0.8.1 needs before hostile peers may talk to it: seven small patches, installed once in a process.
 
 Unpatched, one bad frame of any connected peer ends the whole process, and one cancelled write breaks every other stream of its connection.
 Each patch touches private names, so the version is pinned, and ``tests/p2p/test_hardening.py`` has a test for each that fails when upstream
@@ -21,6 +21,7 @@ import libp2p.network.swarm as swarm
 import libp2p.pubsub.pubsub as pubsub
 import libp2p.pubsub.rpc_queue as rpc_queue
 import libp2p.stream_muxer.yamux.yamux as yamux
+import libp2p.transport.tcp.tcp as tcp
 import trio
 from libp2p.network.connection.exceptions import RawConnError
 
@@ -49,6 +50,7 @@ def install() -> None:
     guard_stream_handlers()
     guard_messages()
     whole_frames()
+    exclusive_ports()
     silence()
     setattr(swarm, _MARK, True)
 
@@ -90,6 +92,7 @@ def guard_stream_handlers() -> None:
         except Exception:  # noqa: BLE001  supervised boundary: host and process, from one stream's handler or negotiation
             await _reset(net_stream)
         finally:
+            forget(net_stream)
             open_streams[peer] -= 1
             if not open_streams[peer]:
                 del open_streams[peer]
@@ -129,6 +132,16 @@ def whole_frames() -> None:
     yamux.Yamux._write_frame = guarded
 
 
+def exclusive_ports() -> None:
+    """A port that is taken is refused. Upstream shares it (SO_REUSEPORT), and the kernel would deal a node's callers out to two nodes."""
+    _need(tcp, "_open_reuseport_listeners")
+
+    async def exclusive(host: str | None, port: int) -> list[trio.SocketListener]:
+        return list(await trio.open_tcp_listeners(port, host=host))
+
+    tcp._open_reuseport_listeners = exclusive
+
+
 def silence() -> None:
     """libp2p reports ordinary churn as errors, some of it to the root logger; the node's own log says what happened instead."""
     logging.getLogger("libp2p").setLevel(logging.CRITICAL)
@@ -137,6 +150,14 @@ def silence() -> None:
 
 def _not_libp2p(record: logging.LogRecord) -> bool:
     return "libp2p" not in record.pathname.replace(os.sep, "/").split("/")
+
+
+def forget(stream: Any) -> None:
+    """Remove what the muxer keeps of a stream that is gone: a reset wakes its reader, which puts a new event where the old one was taken
+    away, and nobody else would remove that one for the life of the connection."""
+    muxed = getattr(stream, "muxed_stream", None)
+    if isinstance(muxed, yamux.YamuxStream) and muxed.stream_id not in muxed.conn.streams:
+        muxed.conn.stream_events.pop(muxed.stream_id, None)
 
 
 async def _reset(stream: Any) -> None:
@@ -160,5 +181,6 @@ PATCHES: tuple[Callable[[], None], ...] = (
     guard_stream_handlers,
     guard_messages,
     whole_frames,
+    exclusive_ports,
 )
 """Every patch, for the tests that hold each against the stock version."""

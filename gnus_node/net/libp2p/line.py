@@ -13,6 +13,7 @@ from typing import Any
 import trio
 
 from gnus_node.net.libp2p.frames import Splitter, fault
+from gnus_node.net.libp2p.hardening import forget
 from gnus_node.records.errors import GnusError
 
 READ_BYTES = 64 * 1024
@@ -62,10 +63,7 @@ class Line:
 
     def _end(self) -> None:
         self.over = True
-        muxed = self._stream.muxed_stream
-        if muxed.stream_id not in muxed.conn.streams:
-            # A reset wakes the reader, which puts a new event where the old one was taken away; nobody else would remove it.
-            muxed.conn.stream_events.pop(muxed.stream_id, None)
+        forget(self._stream)
         self._frames_in.close()
         if self.on_over:
             self.on_over()

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 from libp2p.peer.peerinfo import PeerInfo
 
-from gnus_node.net.libp2p.host import DIAL_S, addresses
+from gnus_node.net.libp2p.host import addresses
 from gnus_node.net.libp2p.peers import parse_peer, peer_id
 from gnus_node.ports.host import Log
 from gnus_node.records.errors import GnusError
@@ -31,6 +31,8 @@ MAX_DIALS = 8
 """Dials at a time."""
 STEADY_S = 2.0
 """A connection that lasted longer starts the delays anew; one that is dropped at once (the peer is full) does not."""
+GIVE_UP_S = 20.0
+"""Longest a dial may take, whatever libp2p's own limits (``DIAL_S`` an attempt) come to; cut off, it may leave something behind."""
 AGAIN_S = 0.5
 """A call does not dial a peer that failed to answer so lately."""
 
@@ -57,8 +59,10 @@ class _Known:
     places: list[Any]
     lasting: bool
     wake: trio.Event = field(default_factory=trio.Event)
+    tried: trio.Event = field(default_factory=trio.Event)
     attempts: int = 0
     failed_at: float = -1e9
+    connected: bool = False
 
 
 class Redialer:
@@ -107,13 +111,20 @@ class Redialer:
     def changed(self) -> None:
         """A peer came or went."""
         for known in self._known.values():
-            if not self._connected(known.key):
+            if known.connected and not self._connected(known.key):
+                known.connected = False
                 known.wake.set()
 
     async def reach(self, key: bytes) -> None:
-        """Connect to a peer now, for a call. Raises ``UNREACHABLE``."""
+        """Have a peer dialled now, for a call, and wait for it. Raises ``UNREACHABLE``.
+
+        The dial itself is not the caller's to cancel: half a handshake would be left behind.
+        """
         known = self._known.get(key)
-        if known is None or trio.current_time() - known.failed_at < AGAIN_S or not await self._dial(known):
+        if known is not None and trio.current_time() - known.failed_at >= AGAIN_S:
+            known.wake.set()
+            await known.tried.wait()
+        if not self._connected(key):
             raise GnusError("UNREACHABLE", "the peer cannot be reached")
 
     def _connected(self, key: bytes) -> bool:
@@ -124,31 +135,37 @@ class Redialer:
         while self._known.get(known.key) is known:
             if self._connected(known.key):
                 since = trio.current_time()
+                known.connected = True
                 known.wake = trio.Event()
                 await known.wake.wait()
                 if trio.current_time() - since > STEADY_S:
                     known.attempts = 0
                 continue
             known.attempts += 1
-            await trio.sleep(delay_s(known.attempts, self._chance(), lasting=known.lasting))
+            known.wake = trio.Event()
+            with trio.move_on_after(delay_s(known.attempts, self._chance(), lasting=known.lasting)):
+                # Somebody has a call to make, or knows a new address.
+                await known.wake.wait()
             if self._known.get(known.key) is known and not self._connected(known.key):
                 await self._dial(known)
+            tried, known.tried = known.tried, trio.Event()
+            tried.set()
+        known.tried.set()
 
-    async def _dial(self, known: _Known) -> bool:
+    async def _dial(self, known: _Known) -> None:
         """Try each address, one at a time: libp2p itself would pick one of several and leave the rest."""
         peer = peer_id(known.key)
         async with self._slots:
             for place in tuple(known.places):
                 if self._connected(known.key):
-                    return True
+                    return
                 self._host.get_network()._negative_peer_cache.evict(str(peer))
                 self._host.get_peerstore().clear_addrs(peer)
-                with trio.move_on_after(DIAL_S + 1):
+                with trio.move_on_after(GIVE_UP_S):
                     try:
                         await self._host.connect(PeerInfo(peer, [place]))
                         self._log.info("net.connected", peer=known.key.hex())
-                        return True
+                        return
                     except Exception as error:  # noqa: BLE001  supervised boundary: the node, from whatever a dial raises
                         self._log.info("net.dial_failed", peer=known.key.hex(), attempts=known.attempts, fault=type(error).__name__)
         known.failed_at = trio.current_time()
-        return False

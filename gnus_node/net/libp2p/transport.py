@@ -98,6 +98,16 @@ class _Answer:
         return None
 
 
+class _Opening:
+    """A stream that is being opened for a caller."""
+
+    def __init__(self) -> None:
+        self.ready = trio.Event()
+        self.line: Line | None = None
+        self.error: GnusError | None = None
+        self.abandoned = False
+
+
 class Libp2pTransport:
     """Implements ``ports.Transport`` over a running host. ``reach`` connects to a peer that is not connected, or raises ``UNREACHABLE``."""
 
@@ -194,13 +204,34 @@ class Libp2pTransport:
         """A new stream to a service, connecting first if need be."""
         if peer not in self.peers():
             await self._reach(peer)
+        opening = _Opening()
+        self._nursery.start_soon(self._open_stream, peer, service, opening)
+        try:
+            await opening.ready.wait()
+        except trio.Cancelled:
+            opening.abandoned = True
+            if opening.line:
+                await opening.line.end()
+            raise
+        if opening.line is None:
+            raise opening.error or GnusError("UNREACHABLE", "this node is leaving the network", link=service)
+        return opening.line
+
+    async def _open_stream(self, peer: bytes, service: str, opening: _Opening) -> None:
+        """In a task of its own, for a caller that may give up: libp2p forgets half-opened streams, each for as long as the connection lasts."""
         try:
             stream = await self._host.new_stream(peer_id(peer), [TProtocol(service)])
         except Exception as error:  # noqa: BLE001  supervised boundary: the call, from whatever libp2p raises when a peer is not there
-            raise _not_opened(error, service) from None
-        line = Line(stream, heard=lambda: self._hear(peer))
-        self._nursery.start_soon(line.pump)
-        return line
+            opening.error = _not_opened(error, service)
+        else:
+            line = Line(stream, heard=lambda: self._hear(peer))
+            if opening.abandoned:
+                await line.end()
+            else:
+                self._nursery.start_soon(line.pump)
+                opening.line = line
+        finally:
+            opening.ready.set()
 
     def _hear(self, peer: bytes) -> None:
         self._heard[peer] = trio.current_time()
