@@ -92,7 +92,38 @@ async def window_updates() -> bool:
         muxer.stream_buffers[1] = bytearray(100)
         stream.recv_window -= 100
         await stream.read(100)
-    return wire.writes < 60
+    return wire.writes == 0
+
+
+async def windows() -> bool:
+    """Whether a stream whose reader keeps up, and then stops, is granted no more than the bound."""
+    muxer = Yamux(Wire(), ID(b"x"), is_initiator=True)
+    stream = YamuxStream(1, muxer, True)
+    muxer.streams[1], muxer.stream_events[1] = stream, trio.Event()
+    for _ in range(100):
+        size, stream.recv_window = stream.recv_window, 0
+        muxer.stream_buffers[1] = bytearray(size)
+        while muxer.stream_buffers[1]:
+            await stream.read(size)
+    return stream.recv_window <= hardening.WINDOW_BYTES
+
+
+async def locks() -> bool:
+    """Whether free locks are taken without giving up the turn."""
+    muxer = Yamux(Wire(), ID(b"x"), is_initiator=True)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        turns += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        for lock in (muxer.streams_lock, muxer._write_lock, YamuxStream(1, muxer, True).window_lock) * 4:
+            async with lock:
+                pass
+        good = turns == 0
+    return good
 
 
 async def whole_frames() -> bool:
@@ -225,6 +256,8 @@ CASES: dict[str, Callable[[], Awaitable[bool]]] = {
     "guard_stream_handlers/junk_frame": junk_frame,
     "guard_messages": junk_message,
     "guard_messages/validator": raising_validator,
+    "bounded_windows": windows,
+    "quick_locks": locks,
     "whole_frames": whole_frames,
     "exclusive_ports": one_port,
     "explicit_security": plaintext,

@@ -1,4 +1,4 @@
-"""What py-libp2p 0.8.1 needs before hostile peers may talk to it: seven small patches, installed once in a process.
+"""What py-libp2p 0.8.1 needs before hostile peers may talk to it: nine small patches, installed once in a process.
 
 Unpatched, one bad frame of any connected peer ends the whole process, and one cancelled write breaks every other stream of its connection.
 Each patch touches private names, so the version is pinned, and ``tests/p2p/test_hardening.py`` has a test for each that fails when upstream
@@ -17,6 +17,8 @@ from typing import Any
 
 import libp2p
 import libp2p.host.basic_host as basic_host
+import libp2p.io.trio as trio_stream
+import libp2p.network.stream.net_stream as net_stream
 import libp2p.network.swarm as swarm
 import libp2p.pubsub.pubsub as pubsub
 import libp2p.pubsub.rpc_queue as rpc_queue
@@ -30,8 +32,11 @@ from gnus_node.records.errors import GnusError
 PINNED = "0.8.1"
 QUEUE = 4096
 """Gossip messages that may wait for a subscriber or a peer; upstream's 32 drops silently in any burst."""
-MAX_STREAMS_PER_PEER = 512
+MAX_STREAMS_PER_PEER = 256
 """Streams one peer may have open here; upstream bounds only all of them together, at ten thousand."""
+WINDOW_BYTES = 1280 * 1024
+"""Most a stream's peer may send ahead of its reader: the largest frame, and some. With the bound on streams it bounds what one peer can
+have kept here; upstream's windows grow to 16 MiB each."""
 WRITE_S = 5.0
 """Longest a frame may be on its way into the socket; then the connection is closed, for it is in the middle of a frame."""
 _MARK = "_gnus_hardened"
@@ -47,6 +52,8 @@ def install() -> None:
     no_dial_delay()
     long_queues()
     batched_window_updates()
+    bounded_windows()
+    quick_locks()
     guard_stream_handlers()
     guard_messages()
     whole_frames()
@@ -69,9 +76,79 @@ def long_queues() -> None:
 
 
 def batched_window_updates() -> None:
-    """Read credit goes back in batches, not with each read: a quarter less work for small calls. Read by yamux at each call."""
-    _need(yamux, "_yamux_release_on_read")
-    os.environ.setdefault("PY_YAMUX_RELEASE_ON_READ", "0")
+    """Read credit goes back when half a window is used up, as other implementations do it, not with every second small read."""
+    stock = _need(yamux.YamuxStream, "_auto_tune_and_send_window_update")
+
+    @functools.wraps(stock)
+    async def batched(self: Any, *, bytes_read: int = 0) -> None:
+        buffered = len(self.conn.stream_buffers.get(self.stream_id, b""))
+        if self.target_recv_window - self.recv_window - buffered >= self._grow_threshold():
+            await stock(self, bytes_read=bytes_read)
+
+    yamux.YamuxStream._auto_tune_and_send_window_update = batched
+
+
+def bounded_windows() -> None:
+    """No stream's window grows beyond ``WINDOW_BYTES``."""
+    _need(yamux, "MAX_WINDOW_SIZE")
+    yamux.MAX_WINDOW_SIZE = WINDOW_BYTES
+
+
+async def widen(stream: Any) -> None:
+    """Grant the peer the whole window at once: upstream's writer sleeps ten milliseconds at a time where it has none."""
+    muxed = getattr(stream, "muxed_stream", None)
+    if isinstance(muxed, yamux.YamuxStream) and muxed.target_recv_window < WINDOW_BYTES:
+        grant = WINDOW_BYTES - muxed.target_recv_window
+        muxed.target_recv_window += grant
+        muxed.recv_window += grant
+        await muxed.send_window_update(grant)
+
+
+class QuickLock:
+    """A lock that is taken without giving up the turn when nobody holds it. Every sixteenth time it does: a flood of frames must not keep
+    everybody else from theirs."""
+
+    def __init__(self) -> None:
+        self._lock = trio.Lock()
+        self._times = 0
+
+    async def __aenter__(self) -> None:
+        self._times = (self._times + 1) % 16
+        if self._times and not self._lock.locked():
+            self._lock.acquire_nowait()
+        else:
+            await self._lock.acquire()
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._lock.release()
+
+    def write_lock(self) -> QuickLock:
+        """Itself: what yamux asks of its read-write lock, which it uses for writing only."""
+        return self
+
+
+def quick_locks() -> None:
+    """Upstream takes some twenty locks for a small call, nearly always free ones, and each costs a pass of the scheduler."""
+    for owner, names in (
+        (yamux.YamuxStream, ("window_lock", "rw_lock", "close_lock")),
+        (yamux.Yamux, ("streams_lock", "_write_lock")),
+        (net_stream.NetStream, ("_state_lock",)),
+        (trio_stream.TrioTCPStream, ("read_lock", "write_lock")),
+    ):
+        _lock_quickly(owner, names)
+
+
+def _lock_quickly(owner: Any, names: tuple[str, ...]) -> None:
+    stock = owner.__init__
+
+    @functools.wraps(stock)
+    def made(self: Any, *args: Any, **options: Any) -> None:
+        stock(self, *args, **options)
+        for name in names:
+            _need(self, name)
+            setattr(self, name, QuickLock())
+
+    owner.__init__ = made
 
 
 def guard_stream_handlers() -> None:
@@ -79,20 +156,20 @@ def guard_stream_handlers() -> None:
     stock = _need(basic_host.BasicHost, "_swarm_stream_handler")
 
     @functools.wraps(stock)
-    async def guarded(self: Any, net_stream: Any) -> None:
+    async def guarded(self: Any, stream: Any) -> None:
         open_streams: dict[Any, int] = self.__dict__.setdefault("_gnus_streams", {})
-        peer = net_stream.muxed_conn.peer_id
+        peer = stream.muxed_conn.peer_id
         count = open_streams.get(peer, 0)
         if count >= MAX_STREAMS_PER_PEER:
-            await _reset(net_stream)
+            await _reset(stream)
             return
         open_streams[peer] = count + 1
         try:
-            await stock(self, net_stream)
+            await stock(self, stream)
         except Exception:  # noqa: BLE001  supervised boundary: host and process, from one stream's handler or negotiation
-            await _reset(net_stream)
+            await _reset(stream)
         finally:
-            forget(net_stream)
+            forget(stream)
             open_streams[peer] -= 1
             if not open_streams[peer]:
                 del open_streams[peer]
@@ -127,7 +204,6 @@ def whole_frames() -> None:
                 with trio.CancelScope(shield=True):
                     await self.secured_conn.close()
                 raise RawConnError("the peer does not take a frame: the connection is closed")
-        await trio.lowlevel.checkpoint()
 
     yamux.Yamux._write_frame = guarded
 
@@ -178,6 +254,8 @@ PATCHES: tuple[Callable[[], None], ...] = (
     no_dial_delay,
     long_queues,
     batched_window_updates,
+    bounded_windows,
+    quick_locks,
     guard_stream_handlers,
     guard_messages,
     whole_frames,

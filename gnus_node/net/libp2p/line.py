@@ -13,13 +13,17 @@ from typing import Any
 import trio
 
 from gnus_node.net.libp2p.frames import Splitter, fault
-from gnus_node.net.libp2p.hardening import forget
+from gnus_node.net.libp2p.hardening import forget, widen
 from gnus_node.records.errors import GnusError
 
 READ_BYTES = 64 * 1024
 """One read; smaller ones cost a window update each."""
 AHEAD = 8
 """Frames taken from a stream and not asked for yet; then it is not read, and the peer's writes wait."""
+HOLD_BYTES = 32 * 1024
+"""A frame up to this size is held back for a moment, so that what follows at once travels with it."""
+HOLD_TURNS = 3
+"""The moment: turns of the scheduler, some microseconds each."""
 GOODBYE_S = 2.0
 """Longest that ending a stream may take."""
 
@@ -32,6 +36,9 @@ class Line:
         self._frames_in, self._frames = trio.open_memory_channel[bytes](ahead)
         self._scope = trio.CancelScope()
         self._heard = heard
+        self._writing = trio.Lock()
+        self._held = b""
+        self._holding = trio.Event()
         self.over = False
         self.silent = False
         """A frame that arrives now breaks the protocol."""
@@ -44,6 +51,7 @@ class Line:
         splitter = Splitter()
         try:
             with self._scope:
+                await widen(self._stream)
                 while True:
                     data = await self._stream.read(READ_BYTES)
                     if not data:
@@ -53,13 +61,19 @@ class Line:
                     for frame in splitter.feed(data):
                         if self.silent:
                             raise fault("a frame where none is due")
-                        await self._frames_in.send(frame)
+                        await self._put(frame)
         except GnusError as error:
             self.error = error
         except Exception:  # noqa: BLE001  supervised boundary: the node, from whatever a broken stream raises (EOF, reset, a lost connection)
             self.over = True
         finally:
             self._end()
+
+    async def _put(self, frame: bytes) -> None:
+        try:
+            self._frames_in.send_nowait(frame)
+        except trio.WouldBlock:
+            await self._frames_in.send(frame)
 
     def _end(self) -> None:
         self.over = True
@@ -71,17 +85,48 @@ class Line:
     async def receive(self) -> bytes | None:
         """The next frame, None when there are no more. Raises ``PROTOCOL`` where the peer broke it."""
         try:
-            return await self._frames.receive()
+            try:
+                return self._frames.receive_nowait()
+            except trio.WouldBlock:
+                return await self._frames.receive()
         except (trio.EndOfChannel, trio.ClosedResourceError):
             if self.error:
                 raise self.error from None
             return None
 
+    async def send_soon(self, frame: bytes) -> None:
+        """As ``send``, but the frame may wait a moment for the next one; ``flush`` must run. Raises ``UNREACHABLE``."""
+        if self._held or len(frame) > HOLD_BYTES or self.over:
+            await self.send(frame)
+            return
+        self._held = frame
+        self._holding.set()
+        await trio.lowlevel.checkpoint()
+
+    async def flush(self) -> None:
+        """Send on what is held back, until cancelled or the line is over."""
+        while not self.over:
+            await self._holding.wait()
+            self._holding = trio.Event()
+            for _ in range(HOLD_TURNS):
+                await trio.lowlevel.checkpoint()
+            if self._held:
+                try:
+                    await self.send(b"")
+                except GnusError:
+                    return
+
     async def send(self, frame: bytes) -> None:
-        """Write one frame. A line whose frame was not written whole is over. Raises ``UNREACHABLE``."""
+        """Write one frame, after what is held back. A line whose frame was not written whole is over. Raises ``UNREACHABLE``."""
+        async with self._writing:
+            data, self._held = self._held + frame, b""
+            if data:
+                await self._write(data)
+
+    async def _write(self, data: bytes) -> None:
         whole = False
         try:
-            await self._stream.write(frame)
+            await self._stream.write(data)
             whole = True
         except Exception:  # noqa: BLE001  supervised boundary: the call, from whatever a broken stream raises
             raise GnusError("UNREACHABLE", "the connection broke") from None

@@ -51,7 +51,7 @@ class _Incoming:
     async def send(self, item: bytes) -> None:
         """Send one item. Raises ``TOO_LARGE``, ``UNREACHABLE``."""
         check_frame(item)
-        await self._line.send(item_frame(item))
+        await self._line.send_soon(item_frame(item))
 
 
 class _Answer:
@@ -261,8 +261,10 @@ class Libp2pTransport:
                 return
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(line.pump)
+                nursery.start_soon(line.flush)
                 await self._conversation(service, peer, line)
                 await line.end()
+                nursery.cancel_scope.cancel()
         finally:
             await line.end()
 
