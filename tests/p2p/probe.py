@@ -164,6 +164,24 @@ async def stream_handler() -> bool:
     return good
 
 
+async def inbound() -> bool:
+    """Whether a connection that has gone still takes a slot."""
+    target = host()
+    async with target.run([Multiaddr(ANY)]):
+        for _ in range(3):
+            caller = host()
+            async with caller.run([Multiaddr(ANY)]):
+                await caller.connect(PeerInfo(target.get_id(), target.get_transport_addrs()))
+                await caller.close()
+        limiter = target.get_network()._inbound_limiter
+        with trio.move_on_after(5):
+            while limiter.borrowed_tokens:  # noqa: ASYNC110  what it polls has no event
+                await trio.sleep(0.01)
+        good = limiter.borrowed_tokens == 0
+        await target.close()
+    return good
+
+
 async def junk_message() -> bool:
     one = make_pubsub(host(), make_router())
     await one.push_msg(ID(b"x"), rpc_pb2.Message(from_id=b"junk", data=b"x", seqno=b"1", topicIDs=[TOPIC], signature=b"junk", key=b"junk"))
@@ -260,6 +278,7 @@ CASES: dict[str, Callable[[], Awaitable[bool]]] = {
     "quick_locks": locks,
     "whole_frames": whole_frames,
     "exclusive_ports": one_port,
+    "inbound_slots": inbound,
     "explicit_security": plaintext,
 }
 

@@ -1,4 +1,4 @@
-"""What py-libp2p 0.8.1 needs before hostile peers may talk to it: nine small patches, installed once in a process.
+"""What py-libp2p 0.8.1 needs before hostile peers may talk to it: ten small patches, installed once in a process.
 
 Unpatched, one bad frame of any connected peer ends the whole process, and one cancelled write breaks every other stream of its connection.
 Each patch touches private names, so the version is pinned, and ``tests/p2p/test_hardening.py`` has a test for each that fails when upstream
@@ -58,6 +58,7 @@ def install() -> None:
     guard_messages()
     whole_frames()
     exclusive_ports()
+    inbound_slots()
     silence()
     setattr(swarm, _MARK, True)
 
@@ -218,6 +219,27 @@ def exclusive_ports() -> None:
     tcp._open_reuseport_listeners = exclusive
 
 
+def inbound_slots() -> None:
+    """An inbound connection gives its slot back when it closes. Upstream keeps slot and task until the host itself closes, so that a node
+    takes so many connections in its life and then no more."""
+    _need(swarm.Swarm, "_do_handle_inbound_connection")
+
+    async def handled(self: Any, read_write_closer: Any, maddr: Any, _failure_event: Any) -> None:
+        raw = swarm.RawConnection(read_write_closer, False)
+        try:
+            remote = self._build_remote_multiaddr(read_write_closer)
+            if remote is None or await self.connection_gate.is_allowed(remote):
+                muxed = await self.upgrade_inbound_raw_conn(raw, maddr)
+                await muxed.event_closed.wait()
+        except Exception:  # noqa: BLE001  supervised boundary: the listener, from one connection
+            return
+        finally:
+            with trio.CancelScope(deadline=trio.current_time() + WRITE_S, shield=True):
+                await raw.close()
+
+    swarm.Swarm._do_handle_inbound_connection = handled
+
+
 def silence() -> None:
     """libp2p reports ordinary churn as errors, some of it to the root logger; the node's own log says what happened instead."""
     logging.getLogger("libp2p").setLevel(logging.CRITICAL)
@@ -260,5 +282,6 @@ PATCHES: tuple[Callable[[], None], ...] = (
     guard_messages,
     whole_frames,
     exclusive_ports,
+    inbound_slots,
 )
 """Every patch, for the tests that hold each against the stock version."""

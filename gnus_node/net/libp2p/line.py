@@ -31,9 +31,10 @@ GOODBYE_S = 2.0
 class Line:
     """A stream of frames. ``pump`` must run somewhere as long as the line is used; ``on_over`` is called when it ends."""
 
-    def __init__(self, stream: Any, *, ahead: int = AHEAD, heard: Callable[[], None] | None = None) -> None:
+    def __init__(self, stream: Any, *, serving: bool = False, heard: Callable[[], None] | None = None) -> None:
         self._stream = stream
-        self._frames_in, self._frames = trio.open_memory_channel[bytes](ahead)
+        self._serving = serving
+        self._frames_in, self._frames = trio.open_memory_channel[bytes](1 if serving else AHEAD)
         self._scope = trio.CancelScope()
         self._heard = heard
         self._writing = trio.Lock()
@@ -73,7 +74,15 @@ class Line:
         try:
             self._frames_in.send_nowait(frame)
         except trio.WouldBlock:
+            if self._serving:
+                # Waiting here would be not reading, and a reset would go unseen.
+                raise fault("a second call before the first was answered") from None
             await self._frames_in.send(frame)
+
+    @property
+    def waiting(self) -> int:
+        """Frames that came and were not asked for yet."""
+        return self._frames.statistics().current_buffer_used
 
     def _end(self) -> None:
         self.over = True

@@ -46,6 +46,7 @@ class Pool:
         while waiting:
             line = waiting.pop()
             if not line.over:
+                line.silent = False
                 self._used[place] += 1
                 return line
         opened = False
@@ -62,7 +63,8 @@ class Pool:
         """Take a line back: kept where its call ended in order, otherwise reset."""
         self._release(place)
         waiting = self._idle.setdefault(place, [])
-        if good and not line.over and len(waiting) < MAX_IDLE:
+        if good and not line.over and not line.waiting and len(waiting) < MAX_IDLE:
+            line.silent = True
             line.idle_since = trio.current_time()
             waiting.append(line)
         else:

@@ -255,7 +255,7 @@ class Libp2pTransport:
     async def _serve(self, service: str, stream: Any) -> None:
         """Answer the calls of one stream, one after the other, until it ends."""
         peer = transport_key(stream.muxed_conn.peer_id)
-        line = Line(stream, ahead=1, heard=None if peer is None else lambda: self._hear(peer))
+        line = Line(stream, serving=True, heard=None if peer is None else lambda: self._hear(peer))
         try:
             if peer is None or self._closed:
                 return
@@ -280,6 +280,8 @@ class Libp2pTransport:
                 kind, parts = read_frame(body)
                 if kind is not Kind.CALL:
                     raise fault("an answer where a call is due")
+                if line.waiting:
+                    raise fault("a second call before the first was answered")
             except GnusError as error:
                 self._log.info("net.peer_fault", peer=peer.hex(), service=service, code=error.code)
                 return
@@ -295,6 +297,9 @@ class Libp2pTransport:
         line.silent = True
         with trio.CancelScope() as scope:
             line.on_over = scope.cancel
+            if line.over:
+                # Reset before it was begun.
+                return False
             error = await supervise(lambda: self._handle(service, call), self._log, service)
         line.on_over = None
         line.silent = False
