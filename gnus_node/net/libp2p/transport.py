@@ -179,19 +179,20 @@ class Libp2pTransport:
         if self._closed:
             raise GnusError("UNREACHABLE", "this node has left the network", link=service)
         deadline = trio.current_time() + min(budget_ms, MAX_BUDGET_MS) / 1000
-        line = await self._within(deadline, service, lambda: self._pool.take((peer, service)))
+        line = await self._within(peer, deadline, service, lambda: self._pool.take((peer, service)))
         mine = _Answer(line, deadline, service)
         try:
-            await self._within(deadline, service, lambda: self._ask(line, frame, deadline, service))
+            await self._within(peer, deadline, service, lambda: self._ask(line, frame, deadline, service))
             yield mine
         finally:
             await self._pool.give((peer, service), line, good=mine.done)
             if mine.late:
                 self._suspect(peer)
 
-    async def _within(self, deadline: float, service: str, work: Callable[[], Any]) -> Any:
+    async def _within(self, peer: bytes, deadline: float, service: str, work: Callable[[], Any]) -> Any:
         with trio.move_on_at(deadline):
             return await work()
+        self._suspect(peer)
         raise GnusError("DEADLINE", "the peer was not reached in the time allowed", link=service)
 
     async def _ask(self, line: Line, frame: bytes, deadline: float, service: str) -> None:
