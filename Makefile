@@ -6,10 +6,10 @@ BIN    := $(VENV)/bin
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench schemas clean
+.PHONY: help setup demo test p2p lint bench schemas clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
 
 setup:  ## make .venv and install the node with what tests and the demo need
 	@PYTHON="$(PYTHON)" .ci/setup
@@ -19,6 +19,10 @@ demo: setup  ## start a node with nine roles, ask real questions, verify every a
 
 test: setup  ## run the whole test suite
 	@$(BIN)/python -m pytest -q
+
+p2p:  ## run the tests of the network over libp2p, in an environment of its own (.venv-p2p)
+	@PYTHON="$(PYTHON)" .ci/setup --p2p
+	@GNUS_REQUIRE_P2P=1 .venv-p2p/bin/python -m pytest -q tests/p2p tests/unit/net
 
 lint: setup  ## ruff, mypy --strict, import contracts, house rules
 	@$(BIN)/python -m ruff check .
@@ -35,4 +39,4 @@ schemas: setup  ## regenerate schemas/*.json and the made pages of docs/
 	@$(BIN)/python -m gnus_node.cli.docs
 
 clean:  ## remove what the other targets made, the environment too; data in run/ stays
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .setup.lock $(VENV)
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .setup.lock $(VENV) .venv-p2p

@@ -3,10 +3,9 @@ Authority). Nodes of other swarms have none of these keys, and do nothing here."
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -14,14 +13,14 @@ from gnus_node.config.model import NodeConfig
 from gnus_node.config.policies import load_policy, load_template
 from gnus_node.evidence.bundle import export_trust
 from gnus_node.identity import Identity
-from gnus_node.init import TENANT, issue_head, trust_path
+from gnus_node.init import TENANT, issue_head, write_atomic
+from gnus_node.membership import JoinRequest, grant_records
 from gnus_node.net.context import TrustBox
-from gnus_node.net.directory import Directory
 from gnus_node.net.signing import KeySigner
-from gnus_node.ports.host import Offload
+from gnus_node.ports.host import Clock, Offload
 from gnus_node.ports.store import Store, Write
 from gnus_node.records.authority import Ceilings, Policy
-from gnus_node.records.enums import PolicyLevel, SignerRole
+from gnus_node.records.enums import PolicyLevel, RoleName, SignerRole, Tier
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.trust.state import fold
@@ -32,55 +31,56 @@ HEAD_EVERY_S = 180.0
 _POLICIES = b"policies"
 
 
-class Heads:
-    """Reissues the trust head every three minutes where the authority's key lies on this node."""
+class TrustFile:
+    """The trust log on disk, as ``TrustBox`` has it. Written one after the other, so that an older log never lies over a newer one."""
 
-    def __init__(
-        self,
-        config: NodeConfig,
-        identity: Identity,
-        trust: TrustBox,
-        directory: Directory,
-        maker: Callable[[bytes, SignerRole], KeySigner],
-        opener: Opener,
-        offload: Offload,
-    ) -> None:
-        self._path = trust_path(config)
-        self._signer = maker(identity.authority, SignerRole.AUTHORITY) if identity.authority else None
+    def __init__(self, path: Path, trust: TrustBox, offload: Offload) -> None:
+        self._path = path
         self._trust = trust
-        self._directory = directory
-        self._opener = opener
         self._offload = offload
+        self._writing = trio.Lock()
+
+    async def save(self) -> None:
+        """Write what is held now."""
+        async with self._writing:
+            text = export_trust(r.raw for r in self._trust.records)
+            await self._offload.run(write_atomic, self._path, text)
+
+
+class Heads:
+    """Grants, and reissues the trust head every three minutes, where the authority's key lies on this node. ``changed`` is awaited after
+    each change of the trust log."""
+
+    def __init__(self, trust: TrustBox, signer: KeySigner | None, clock: Clock, changed: Callable[[], Awaitable[None]]) -> None:
+        self._trust = trust
+        self._signer = signer
+        self._clock = clock
+        self._changed = changed
 
     async def refresh(self) -> None:
-        """Issue a fresh head over the log at hand, here and on disk."""
+        """Issue a fresh head over the log at hand."""
+        if self._signer is not None:
+            state = self._trust.state
+            await self._add(issue_head(self._signer, tuple(state.log_ids), max(1, state.epoch)))
+
+    async def grant(self, request: JoinRequest, *, operator: str, tier: Tier, tenants: Sequence[str] = (TENANT,)) -> None:
+        """Grant a node what it asks for; its peers hear of it at once. Raises ``FORBIDDEN`` without the authority's key, ``DUPLICATE_KEY``."""
         if self._signer is None:
-            return
-        state = self._trust.state
-        head = issue_head(self._signer, tuple(state.log_ids), max(1, state.epoch))
-        records = [*state.grants.values(), *state.tenants.values()]
-        if len(records) + 1 != len(state.log_ids):
-            raise GnusError("STORE_CORRUPT", "the trust log holds records this node does not fold")
-        self._trust.state = fold(state.charter, [*records, self._opener.open(head.raw)])
-        self._directory.set_trust(self._trust.state)
-        text = export_trust([*(r.raw for r in records), head.raw])
-        await self._offload.run(write_atomic, self._path, text)
+            raise GnusError("FORBIDDEN", "the authority's key is not on this node", fix="grant on the node that founded the swarm")
+        now_ms = self._clock.wall_ms()
+        made = grant_records(self._signer, self._trust.state, request, now_ms, operator=operator, tier=tier, tenants=tenants)
+        await self._add(*made)
+
+    async def _add(self, *made: Signed[Any]) -> None:
+        log = [*(r for r in self._trust.records if r.header.kind != "trust_head"), *made]
+        self._trust.replace(fold(self._trust.state.charter, log), log)
+        await self._changed()
 
     async def run(self) -> None:
         """Until cancelled."""
         while self._signer is not None:
             await trio.sleep(HEAD_EVERY_S)
             await self.refresh()
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Replace a file whole: a reader sees the old or the new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(name, path)
 
 
 async def ensure_policy(
@@ -102,7 +102,8 @@ async def ensure_policy(
         if raw is not None:
             known.append(opener.open(raw))
     if not identity.policy:
-        if not known:
+        # Only the ingress starts from the policies; to every other role they come with the mandate.
+        if not known and RoleName.INGRESS in config.node.roles:
             raise GnusError("POLICY_MISSING", "this node has no signed policy", fix="copy the tenant's policies to it")
         return tuple(known)
     wanted = _wanted(config)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -173,3 +175,13 @@ def make_api_key(data_dir: Path, *, tenant: str, project: str, principal: str, m
 def trust_path(config: NodeConfig) -> Path:
     """Where a node keeps its trust log."""
     return config.swarm.trust_head or config.node.data_dir / TRUST_FILE
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace a file whole: a reader sees the old or the new one."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(name, path)

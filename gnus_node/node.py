@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import trio
@@ -22,7 +21,7 @@ from gnus_node.api.app import ApiDeps
 from gnus_node.api.keys import KeyRing
 from gnus_node.api.server import Bound, serve
 from gnus_node.api.settings import ApiSettings
-from gnus_node.authority import Heads, ensure_policy
+from gnus_node.authority import Heads, TrustFile, ensure_policy
 from gnus_node.config.model import CorpusSettings, NodeConfig
 from gnus_node.config.policies import load_colocation
 from gnus_node.evidence.bundle import import_charter, import_trust, trust_of
@@ -35,10 +34,13 @@ from gnus_node.identity import Identity, load_identity
 from gnus_node.init import KEYS_FILE, PRINCIPAL, PROJECT, TENANT, trust_path
 from gnus_node.loader import installed_adapters, load_class, load_roles
 from gnus_node.net import rpc
+from gnus_node.net.attach import Attached, NetOptions, attach
 from gnus_node.net.context import Fence, NodeContext, RoleContext, TrustBox, Vaults
 from gnus_node.net.directory import Directory
 from gnus_node.net.memory_transport import MemoryBus
+from gnus_node.net.presence import Presence
 from gnus_node.net.signing import KeySigner
+from gnus_node.net.trust_sync import TrustSync
 from gnus_node.ports.host import Clock, Entropy, Log, Offload, Probe
 from gnus_node.ports.store import Write
 from gnus_node.ports.submit import Caller
@@ -92,6 +94,10 @@ class Node:
     charter: bytes
     operator: Caller
     problems: Callable[[], list[str]]
+    heads: Heads
+    presence: Presence
+    addresses: tuple[str, ...]
+    """Where others reach this node, as they put it into ``net.bootstrap``."""
 
 
 @asynccontextmanager
@@ -103,7 +109,8 @@ async def open_node(config: NodeConfig, ports: Ports) -> AsyncIterator[Node]:
     identity = load_identity(config.node.data_dir)
     charter = import_charter(config.charter_path.read_bytes())
     opener = Opener()
-    trust = TrustBox(trust_of(charter, import_trust(trust_path(config).read_bytes()), opener.open))
+    raws = import_trust(trust_path(config).read_bytes())
+    trust = TrustBox(trust_of(charter, raws, opener.open), map(opener.open, raws))
     metrics = PrometheusMetrics()
     async with AsyncExitStack() as stack:
         limits = StoreLimits(map_size_bytes=config.store.map_size_bytes, behind_s=config.store.flush_ms / 1000)
@@ -112,10 +119,10 @@ async def open_node(config: NodeConfig, ports: Ports) -> AsyncIterator[Node]:
         incarnation = await _next_incarnation(store)
         maker = partial(_signer, swarm=trust.state.swarm, epoch=trust.epoch, clock=ports.clock, incarnation=incarnation, made=opener.keep)
         transport_signer = maker(identity.transport, SignerRole.TRANSPORT)
-        transport = await stack.enter_async_context(ports.bus.attach(transport_signer.key, log=ports.log))
+        place = await stack.enter_async_context(
+            attach(ports.bus, net_options(config), identity.transport, transport_signer.key, ports.entropy, ports.log)
+        )
         directory = Directory(trust.state, ports.clock, local_node=identity.node_id, caps=rules.tier_caps(config.node.roles))
-        heads = Heads(config, identity, trust, directory, maker, opener, ports.offload)
-        await heads.refresh()
         context = NodeContext(
             node_id=identity.node_id,
             clock=ports.clock,
@@ -123,7 +130,7 @@ async def open_node(config: NodeConfig, ports: Ports) -> AsyncIterator[Node]:
             offload=ports.offload,
             store=store,
             keys=keys,
-            transport=transport,
+            transport=place.transport,
             trust=trust,
             directory=directory,
             opener=opener,
@@ -133,19 +140,23 @@ async def open_node(config: NodeConfig, ports: Ports) -> AsyncIterator[Node]:
             log=ports.log,
         )
         policies = await ensure_policy(config, identity, trust, maker, store, opener)
-        house = _House(config, ports, identity, context, policies, PayloadStore(store, keys, ports.entropy), maker)
+        house = _House(config, ports, identity, context, policies, PayloadStore(store, keys, ports.entropy), maker, place)
+        heads, presence = house.swarm(TrustFile(trust_path(config), trust, ports.offload))
+        await heads.refresh()
         roles = load_roles(config.node.roles)
         for role in roles:
             stack.push_async_callback(role.aclose)
             await role.open(house.host(role.name))
-        house.announce(transport_signer)
-        rpc.serve(transport, "records.get", house.records)
+        rpc.serve(place.transport, "records.get", house.records)
+        await presence.open()
+        await house.announce(transport_signer, presence)
         nursery = await stack.enter_async_context(trio.open_nursery())
         for role in roles:
             nursery.start_soon(role.work)
         nursery.start_soon(heads.run)
-        nursery.start_soon(house.announce_often, transport_signer)
-        yield _node(config, context, house, store, metrics, charter, trust_path(config))
+        nursery.start_soon(house.announce_often, transport_signer, presence)
+        nursery.start_soon(presence.run)
+        yield _node(config, context, house, store, metrics, charter, heads, presence)
         nursery.cancel_scope.cancel()
 
 
@@ -177,12 +188,14 @@ def _node(
     store: LmdbStore,
     metrics: PrometheusMetrics,
     charter: bytes,
-    trust_file: Path,
+    heads: Heads,
+    presence: Presence,
 ) -> Node:
     operator = Caller(TENANT, PROJECT, PRINCIPAL, KeyMode.LIVE, "local-socket", frozenset({"ask", "admin"}))
     submit = NodeSubmit(house.front, context, operator)
-    admin = NodeAdmin(config, context, house.front, submit, operator, store, charter, trust_file, house.problems)
-    return Node(config, context, house.front, submit, admin, store, metrics, charter, operator, house.problems)
+    admin = NodeAdmin(config, context, house.front, submit, operator, store, charter, trust_path(config), house.problems)
+    addresses = house.place.addresses
+    return Node(config, context, house.front, submit, admin, store, metrics, charter, operator, house.problems, heads, presence, addresses)
 
 
 class _House:
@@ -197,6 +210,7 @@ class _House:
         policies: tuple[Signed[Policy], ...],
         payloads: PayloadStore,
         maker: Callable[[bytes, SignerRole], KeySigner],
+        place: Attached,
     ) -> None:
         self._config = config
         self._ports = ports
@@ -206,7 +220,43 @@ class _House:
         self._payloads = payloads
         self._maker = maker
         self._offered: list[Signed[Any]] = []
+        self._announced: tuple[Signed[Any], ...] = ()
+        self.place = place
         self.front = Front()
+
+    def swarm(self, trust_file: TrustFile) -> tuple[Heads, Presence]:
+        """What keeps this node's view of the swarm: the authority's part, if its key is here, and the presence among peers."""
+        node, place = self._context, self.place
+        seed = self._identity.authority
+        signer = self._maker(seed, SignerRole.AUTHORITY) if seed else None
+        known = node.trust.state.log_ids
+
+        async def changed() -> None:
+            nonlocal known
+            node.directory.set_trust(node.trust.state)
+            await trust_file.save()
+            if node.trust.state.log_ids != known:
+                known = node.trust.state.log_ids
+                presence.trust_changed()
+
+        async def issued() -> None:
+            await changed()
+            await sync.tell(place.gossip)
+
+        sync = TrustSync(node.trust, place.transport, node.opener, node.log, changed)
+        presence = Presence(
+            place.transport,
+            place.gossip,
+            node.directory,
+            sync,
+            node.opener,
+            node.clock,
+            node.log,
+            offers=lambda: (*self._announced, *self._offered),
+            load=place.load,
+            learn=place.learn,
+        )
+        return Heads(node.trust, signer, node.clock, issued), presence
 
     def host(self, role: RoleName) -> RoleHost:
         """The host of one role: its own signer, its own settings."""
@@ -246,8 +296,8 @@ class _House:
             raise GnusError(refusal.code, f"this node's own registry record is refused: {refusal.what}")
         self._offered.append(record)
 
-    def announce(self, signer: KeySigner) -> None:
-        """Sign what this node offers and put it into the directory. Raises where its own grant does not allow it."""
+    async def announce(self, signer: KeySigner, presence: Presence) -> None:
+        """Sign what this node offers, put it into the directory, tell the others. Raises where its own grant does not allow it."""
         entries = tuple(r.id for r in self._offered if r.header.kind == "expert_entry")
         kinds: dict[str, set[int]] = {}
         for name, version in KINDS:
@@ -257,26 +307,29 @@ class _House:
             roles=tuple(sorted(self._config.node.roles)),
             experts=entries,
             reads=tuple(KindVersions(name=name, versions=tuple(sorted(versions))) for name, versions in sorted(kinds.items()))[:64],
-            addresses=(),
+            addresses=self.place.addresses,
             transport_key=signer.key,
             software=f"gnus-node {__version__}",
             announced_at_ms=self._context.clock.wall_ms(),
         )
-        refusal = self._context.directory.add(signer.sign(body))
+        announcement = signer.sign(body)
+        refusal = self._context.directory.add(announcement)
         if refusal is not None:
             raise GnusError(refusal.code, f"this node's own announcement is refused: {refusal.what}", fix="check its grant")
+        self._announced = (announcement,)
+        await presence.announce()
 
-    async def announce_often(self, signer: KeySigner) -> None:
+    async def announce_often(self, signer: KeySigner, presence: Presence) -> None:
         """Announce again before the announcement ages out."""
         while True:
             await trio.sleep(ANNOUNCE_S)
-            self.announce(signer)
+            await self.announce(signer, presence)
 
     async def records(self, request: rpc.Request) -> Message:
         """Registry records of this node by id; nothing of any request is given out here."""
         wanted = request.message.args.get("ids", ())
         ids = set(wanted) if type(wanted) is tuple else set()
-        return Message(tuple(r.raw for r in self._offered if r.id in ids))
+        return Message(tuple(r.raw for r in (*self._announced, *self._offered) if r.id in ids))
 
     def problems(self) -> list[str]:
         """Why this node is not ready, in words; empty when all its roles are up."""
@@ -286,6 +339,20 @@ class _House:
         if trust.head is None:
             found.append("no trust head")
         return found
+
+
+def net_options(config: NodeConfig) -> NetOptions:
+    """The network of the settings. Raises ``CONFIG`` where the private network's key cannot be read, or others could read it."""
+    net = config.net
+    psk = ""
+    if net.psk_file is not None:
+        try:
+            if net.psk_file.stat().st_mode & 0o077:
+                raise GnusError("CONFIG", "the private network's key is readable by others", fix=f"chmod 600 {net.psk_file.name}")
+            psk = net.psk_file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            raise GnusError("CONFIG", "net.psk_file cannot be read", fix="64 hexadecimal digits, mode 0600") from None
+    return NetOptions(net.listen, net.announce, net.bootstrap, psk, net.mdns)
 
 
 def _expert_spec(name: str, settings: Any) -> ExpertSpec:

@@ -123,6 +123,32 @@ class ApiSettings(Settings):
         return self
 
 
+_WHERE = r"/(ip4|ip6|dns4|dns6)/[^/\s]{1,253}/tcp/[0-9]{1,5}"
+Multiaddress = Annotated[str, Field(pattern=rf"^{_WHERE}$")]
+PeerAddress = Annotated[str, Field(pattern=rf"^{_WHERE}/p2p/[1-9A-HJ-NP-Za-km-z]{{32,64}}$")]
+
+
+class NetSettings(Settings):
+    """The peer-to-peer network (extra `p2p`); without `listen` the node is a swarm of its own."""
+
+    listen: Annotated[Entries[Multiaddress], Field(max_length=16)] = ()
+    """Where to listen, for example `/ip4/0.0.0.0/tcp/4001` (port 0: any free one)."""
+    announce: Annotated[Entries[Multiaddress], Field(max_length=16)] = ()
+    """Where others reach this node, if that is not where it listens (port forwarding, containers)."""
+    bootstrap: Annotated[Entries[PeerAddress], Field(max_length=64)] = ()
+    """Nodes to stay connected to, each with its peer id: `/ip4/192.0.2.7/tcp/4001/p2p/12D3...`."""
+    psk_file: FilePath | None = None
+    """File of a private network's key: 64 hexadecimal digits, mode 0600; only nodes with the same key can connect."""
+    mdns: bool = False
+    """Look for peers on the local network by multicast DNS."""
+
+    @model_validator(mode="after")
+    def _needs_listen(self) -> NetSettings:
+        if not self.listen and (self.announce or self.bootstrap or self.psk_file or self.mdns):
+            raise ValueError("the other keys of [net] need listen")
+        return self
+
+
 class SwarmSettings(Settings):
     """Which swarm the node belongs to."""
 
@@ -253,6 +279,7 @@ class NodeConfig(Settings):
     # Validated, so that data_dir becomes absolute in a file without [node] too.
     api: ApiSettings = Field(default_factory=ApiSettings)
     swarm: SwarmSettings = Field(default_factory=SwarmSettings)
+    net: NetSettings = Field(default_factory=NetSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
     limits: LimitSettings = Field(default_factory=LimitSettings)
     experts: Annotated[dict[Name, ExpertSettings], Field(max_length=MAX_EXPERTS)] = Field(default_factory=dict)

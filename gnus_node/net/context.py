@@ -7,7 +7,9 @@ to the file system or to a clock other than the port.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from gnus_node.net.directory import Directory
 from gnus_node.ports.host import Clock, Entropy, Log, Metrics, Offload, Probe
@@ -16,6 +18,7 @@ from gnus_node.ports.store import Keys, Store
 from gnus_node.ports.transport import Transport
 from gnus_node.privacy.parcels import Vault, open_key
 from gnus_node.records.enums import RoleName
+from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.trust.state import TrustState
 from gnus_node.wire.signed import Opener
@@ -27,10 +30,19 @@ MAX_FENCED = 16_384
 
 
 class TrustBox:
-    """The trust state of this node, replaced whole when the log grows."""
+    """The trust state of this node and the log it was folded from, replaced together when the log grows. ``records`` are the log's without
+    the charter, superseded grants included, and of the heads the newest."""
 
-    def __init__(self, state: TrustState) -> None:
+    def __init__(self, state: TrustState, records: Iterable[Signed[Any]] = ()) -> None:
         self.state = state
+        self.records: tuple[Signed[Any], ...] = ()
+        self.replace(state, records)
+
+    def replace(self, state: TrustState, records: Iterable[Signed[Any]]) -> None:
+        """Go on under a newer log."""
+        head = state.head.id if state.head else None
+        self.state = state
+        self.records = tuple(r for r in records if r.id in state.log_ids or r.id == head)
 
     def epoch(self) -> int:
         """Epoch of the newest head."""

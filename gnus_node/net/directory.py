@@ -186,6 +186,16 @@ class Directory:
         """A manifest by id, or None."""
         return self._manifests.get(record_id)
 
+    def missing(self, node_id: str) -> tuple[bytes, ...]:
+        """Ids of the records a node's announcement rests on and that are not held: its entries, and their manifests."""
+        announcement = self._nodes.get(node_id)
+        if announcement is None:
+            return ()
+        held = {r.id: r for r in self._entries.values() if r.body.node_id == node_id}
+        named = announcement.body.experts
+        manifests = {held[e].body.manifest for e in named if e in held}
+        return tuple(sorted({e for e in named if e not in held} | {m for m in manifests if m not in self._manifests}))
+
     def refusals(self) -> tuple[Refusal, ...]:
         """What was refused lately, latest last: of granted keys, then of strangers."""
         return (*self._refusals.values(), *self._strangers.values())

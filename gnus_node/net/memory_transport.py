@@ -21,6 +21,8 @@ from enum import Enum
 import trio
 
 from gnus_node.net.boundary import supervise
+from gnus_node.net.memory_gossip import MemoryGossip
+from gnus_node.net.serving import ServiceTable
 from gnus_node.ports.host import Log
 from gnus_node.ports.transport import Answer, ServiceHandler
 from gnus_node.records.errors import GnusError
@@ -36,7 +38,6 @@ ITEM_BUFFER = 8
 """Items on their way in one call; a handler that is ahead waits."""
 MAX_INCOMING = 1024
 """Calls of one node under way to it, all services together; beyond, ``BUSY``."""
-MAX_SERVICES = 64
 
 
 def _never(_source: bytes, _target: bytes) -> bool:
@@ -70,13 +71,6 @@ class _Fate(Enum):
     ARRIVES = 1
     LOST = 2
     CUT = 3
-
-
-@dataclass(slots=True)
-class _Service:
-    handler: ServiceHandler
-    limit: int
-    running: int = 0
 
 
 class _Call:
@@ -249,7 +243,9 @@ class MemoryTransport:
         self._nursery = nursery
         self._log = log
         self._context = contextvars.copy_context()
-        self._services: dict[str, _Service] = {}
+        self.services = ServiceTable()
+        self.gossip = MemoryGossip(key, bus.spread, nursery, log)
+        self._watchers: list[Callable[[], None]] = []
         self._incoming: dict[_Call, None] = {}
         self._outgoing: dict[_Call, None] = {}
 
@@ -260,9 +256,7 @@ class MemoryTransport:
 
     def serve(self, service: str, handler: ServiceHandler, *, limit: int) -> None:
         """Answer a protocol id. Raises ``INTERNAL`` where it is served already, or the limit is no limit."""
-        if service in self._services or limit < 1 or len(self._services) >= MAX_SERVICES:
-            raise GnusError("INTERNAL", "a service is served once, with a positive limit", link=service)
-        self._services[service] = _Service(handler, limit)
+        self.services.add(service, handler, limit)
 
     @asynccontextmanager
     async def call(self, peer: bytes, service: str, frame: bytes, *, budget_ms: int) -> AsyncIterator[Answer]:
@@ -291,6 +285,15 @@ class MemoryTransport:
         """Keys of the nodes attached and not cut off, sorted, this node's own included."""
         return self._bus.reachable(self)
 
+    def watch(self, changed: Callable[[], None]) -> None:
+        """As the port says; a link that is cut or mended by ``faults`` is not noticed before something else changes."""
+        self._watchers.append(changed)
+
+    def notice(self) -> None:
+        """The bus has more or fewer nodes now."""
+        for changed in self._watchers:
+            changed()
+
     def detach(self) -> None:
         """Leave the bus: new calls from and to this node fail ``UNREACHABLE``; those under way go on."""
         self._bus.remove(self)
@@ -300,6 +303,7 @@ class MemoryTransport:
         self._bus.remove(self)
         for call in (*self._incoming, *self._outgoing):
             call.abort()
+        self.gossip.close()
 
     def _accept(self, call: _Call) -> None:
         """Start answering a call, in the context of this node and not of the caller's."""
@@ -321,20 +325,12 @@ class MemoryTransport:
     async def _handle(self, call: _Call) -> None:
         with call.scope:
             await _until(call.arrives_at)
-            served = self._services.get(call.service)
-            if served is None:
-                raise GnusError("UNKNOWN_SERVICE", link=call.service)
-            if served.running >= served.limit:
-                raise GnusError("BUSY", "all slots of the service are taken", link=call.service)
-            incoming = _Incoming(call)
-            if incoming.budget_ms < 1:
-                raise GnusError("DEADLINE", "the call's time was over when it arrived", link=call.service)
-            served.running += 1
-            call.scope.deadline = call.handler_deadline
-            try:
-                await served.handler(incoming)
-            finally:
-                served.running -= 1
+            with self.services.slot(call.service) as handler:
+                incoming = _Incoming(call)
+                if incoming.budget_ms < 1:
+                    raise GnusError("DEADLINE", "the call's time was over when it arrived", link=call.service)
+                call.scope.deadline = call.handler_deadline
+                await handler(incoming)
         if call.scope.cancelled_caught:
             raise GnusError("DEADLINE", "the handler ran out of the call's time", link=call.service)
 
@@ -360,6 +356,7 @@ class MemoryBus:
         async with trio.open_nursery() as nursery:
             transport = MemoryTransport(self, key, nursery, log or NullLog())
             self._nodes[key] = transport
+            self._notice()
             try:
                 yield transport
             finally:
@@ -382,6 +379,19 @@ class MemoryBus:
         """Take a node off; not one that has its key by now."""
         if self._nodes.get(transport.local_key) is transport:
             del self._nodes[transport.local_key]
+            self._notice()
+
+    def _notice(self) -> None:
+        for node in self._nodes.values():
+            node.notice()
+
+    def spread(self, source: bytes, topic: str, data: bytes) -> None:
+        """Carry a gossip message to every node ``source`` reaches."""
+        if source not in self._nodes:
+            return
+        for key, node in sorted(self._nodes.items()):
+            if key != source and self.fate(source, key) is _Fate.ARRIVES:
+                node.gossip.arrive(source, topic, data, trio.current_time() + self.delay_s(source, key, len(data)))
 
     def fate(self, source: bytes, target: bytes) -> _Fate:
         """What becomes of the next frame."""

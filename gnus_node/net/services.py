@@ -57,6 +57,8 @@ _ROWS: tuple[Service, ...] = (
     Service("settlement.get", 1, _SETTLEMENT, 32, 30 * SECOND_MS, "the task record and checkpoint of a request"),
     # DECISIONS, Authority: bodies behind digests are fetched by id at /gnus/records/1.
     Service("records.get", 1, (), 64, 30 * SECOND_MS, "records by id", path="records"),
+    Service("net.announce", 1, (), 32, 10 * SECOND_MS, "announcements and registry records, exchanged when two nodes meet"),
+    Service("net.heartbeat", 1, (), 64, 5 * SECOND_MS, "a sign of life with the node's load"),
     Service("trust.sync", 1, (), 16, MINUTE_MS, "the trust log's records the peer lacks"),
 )
 

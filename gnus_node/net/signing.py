@@ -21,7 +21,8 @@ B = TypeVar("B", bound=Body)
 class KeySigner:
     """Signs with one Ed25519 seed. ``seq`` = incarnation << 32 | counter: a restart never reuses a number (DECISIONS, Bytes).
 
-    ``made`` is told of each record, so that this node need not verify its own signature when the very same bytes come back.
+    ``after`` is a number used before, where no incarnation is kept. ``made`` is told of each record, so that this node need not verify its own
+    signature when the very same bytes come back.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class KeySigner:
         incarnation: int,
         *,
         made: Callable[[Signed[Any]], None] | None = None,
+        after: int = 0,
     ) -> None:
         self._public, self._secret = nacl.bindings.crypto_sign_seed_keypair(seed)
         self._role = role
@@ -41,7 +43,7 @@ class KeySigner:
         self._epoch = epoch
         self._clock = clock
         self._made = made
-        self._seq = incarnation << 32
+        self._seq = max(incarnation << 32, after)
 
     @property
     def key(self) -> bytes:

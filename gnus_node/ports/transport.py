@@ -56,3 +56,23 @@ class Transport(Protocol):
 
     def peers(self) -> tuple[bytes, ...]:
         """Transport keys reachable now, this node's own included."""
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Have ``changed`` called, at once and without waiting, whenever ``peers()`` may be another than before."""
+
+
+GossipCheck = Callable[[bytes, bytes], bool]
+"""``(author's transport key, data) -> keep``: whether a message is taken and passed on. Quick, pure, and it does not raise."""
+
+GossipHandler = Callable[[bytes, bytes], Awaitable[None]]
+"""``(author's transport key, data)``: takes one message; one at a time for each topic."""
+
+
+class Gossip(Protocol):
+    """Small public messages to everybody who listens. Delivery is likely, not certain, and at most once for one content."""
+
+    async def subscribe(self, topic: str, check: GossipCheck, handler: GossipHandler) -> None:
+        """Listen to a topic, once. Raises ``INTERNAL`` for a second time."""
+
+    async def publish(self, topic: str, data: bytes) -> None:
+        """Tell the others; not this node itself. Raises ``TOO_LARGE``."""

@@ -105,6 +105,11 @@ def head_authorised(charter: SwarmCharter, record: Signed[TrustHead]) -> bool:
     return authorised(charter, record)
 
 
+def head_order(head: Signed[TrustHead]) -> tuple[int, int, bytes]:
+    """Of two heads the greater one is the newer."""
+    return (head.body.head_epoch, head.header.issued_at_ms, head.id)
+
+
 def fold(charter_record: Signed[Any], records: Iterable[Signed[Any]]) -> TrustState:
     """Fold a trust log. Order and repeats do not matter; what the authority did not sign is ignored.
 
@@ -136,7 +141,7 @@ def fold(charter_record: Signed[Any], records: Iterable[Signed[Any]]) -> TrustSt
         elif isinstance(body, Revocation):
             revoked[body.key] = min(body.cut_epoch, revoked.get(body.key, body.cut_epoch))
     keys, duplicates = _index(charter, charter_record, grants, tenants)
-    head = max(heads, key=lambda h: (h.body.head_epoch, h.header.issued_at_ms, h.id), default=None)
+    head = max(heads, key=head_order, default=None)
     return TrustState(
         charter_record,
         swarm,
