@@ -22,7 +22,7 @@ test: setup  ## run the whole test suite
 
 p2p:  ## run the tests of the network over libp2p, in an environment of its own (.venv-p2p)
 	@PYTHON="$(PYTHON)" .ci/setup --p2p
-	@GNUS_REQUIRE_P2P=1 .venv-p2p/bin/python -m pytest -q tests/p2p tests/unit/net
+	@GNUS_REQUIRE_P2P=1 .venv-p2p/bin/python -m pytest -q -m "not bench" tests/p2p tests/unit/net
 
 lint: setup  ## ruff, mypy --strict, import contracts, house rules
 	@$(BIN)/python -m ruff check .
