@@ -6,7 +6,6 @@ time over the in-memory transport. ``run_node`` is the program: real ports, HTTP
 
 from __future__ import annotations
 
-import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from gnus_node.config.model import CorpusSettings, NodeConfig
 from gnus_node.config.policies import load_colocation
 from gnus_node.evidence.bundle import import_charter, import_trust, trust_of
 from gnus_node.flow.accept import FlowLimits
+from gnus_node.foreground import address, foreground_log, until_signal
 from gnus_node.host.clock import SystemClock
 from gnus_node.host.entropy import SystemEntropy
 from gnus_node.host.heap import settle_heap
@@ -55,7 +55,7 @@ from gnus_node.store.engine import LmdbStore, open_store
 from gnus_node.store.keys import open_keys
 from gnus_node.store.payloads import PayloadStore
 from gnus_node.store.textindex import Fts5Index
-from gnus_node.telemetry.log import FileSink, LogForm, NullLog, StreamSink, make_log
+from gnus_node.telemetry.log import NullLog
 from gnus_node.telemetry.metrics import PrometheusMetrics
 from gnus_node.telemetry.probe import NullProbe
 from gnus_node.wire.kinds import KINDS
@@ -408,37 +408,22 @@ async def serve_doors(node: Node, log: Log, *, task_status: trio.TaskStatus[Boun
     await serve(deps, unix_path=config.socket_path, tcp=tcp, task_status=task_status)
 
 
-def run_node(config: NodeConfig, *, probe: Probe | None = None) -> int:
-    """``gnus-node run``: until SIGINT or SIGTERM; the exit code."""
-    trio.run(partial(_main, config, probe))
+def run_node(config: NodeConfig, *, probe: Probe | None = None, log_json: bool = False) -> int:
+    """``gnus-node run``: until SIGINT or SIGTERM; the exit code. With ``log_json`` the log is JSON on a terminal too."""
+    trio.run(partial(_main, config, probe, log_json))
     return 0
 
 
-async def _main(config: NodeConfig, probe: Probe | None) -> None:
+async def _main(config: NodeConfig, probe: Probe | None, log_json: bool) -> None:
     clock = SystemClock()
     config.node.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    sink = FileSink(config.telemetry.log_file) if config.telemetry.log_file else StreamSink(_stderr())
-    form = LogForm.JSON
-    log = make_log(sink, clock=clock, level=config.telemetry.log_level, form=form)
+    log = foreground_log(config, clock, as_json=log_json)
     ports = Ports(clock, SystemEntropy(), ThreadOffload(), MemoryBus(), probe or NullProbe(), log)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_until_signal, nursery.cancel_scope)
+        await nursery.start(until_signal, nursery.cancel_scope)
+        log.info("node.starting", software=f"gnus-node {__version__}", roles=len(config.node.roles))
         async with open_node(config, ports) as node, trio.open_nursery() as doors:
             bound = await doors.start(partial(serve_doors, node, log))
             settle_heap()
-            log.info("node.ready", node_id=node.context.node_id, roles=len(config.node.roles), tcp=str(bound.tcp))
+            log.info("node.ready", node_id=node.context.node_id, roles=len(config.node.roles), api=address(bound.tcp))
             await trio.sleep_forever()
-
-
-def _stderr() -> Any:
-    import sys
-
-    return sys.stderr
-
-
-async def _until_signal(scope: trio.CancelScope) -> None:
-    """Stop the node at the first SIGINT or SIGTERM."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            scope.cancel()
-            return

@@ -26,15 +26,12 @@ def search(
     as_json: options.Json = False,
 ) -> None:
     """Best first."""
-    from gnus_node.cli.output import Page, emit
-    from gnus_node.cli.render import flat
+    from gnus_node.cli.output import emit
+    from gnus_node.cli.pages import memory_page
+    from gnus_node.cli.render import maps
 
     found = options.node(config, data_dir, socket).post("/admin/memory/search", {"query": query, "limit": limit})
-    events = found.get("data", [])
-    page = Page()
-    for event in events:
-        page.line(flat(event))
-    emit(found, as_json, page if events else Page().line("nothing found", "warn"))
+    emit(found, as_json, memory_page(maps(found.get("data"))))
 
 
 @app.command(help="Propose something to remember; admission and trust are the swarm's decision.")
@@ -48,7 +45,7 @@ def add(
 ) -> None:
     """The event as admitted."""
     from gnus_node.cli.output import emit
-    from gnus_node.cli.render import tree_page
+    from gnus_node.cli.pages import remembered_page
 
     made = options.node(config, data_dir, socket).post("/admin/memory", {"content": content, "memory_class": memory_class})
-    emit(made, as_json, tree_page("admitted", made))
+    emit(made, as_json, remembered_page(made))

@@ -21,7 +21,7 @@ def plan(
 ) -> None:
     """The execution plan as the router would sign it."""
     from gnus_node.cli.output import emit
-    from gnus_node.cli.render import tree_page
+    from gnus_node.cli.pages import plan_page
 
     value = options.node(config, data_dir, socket).post("/admin/plan", {"question": question}, timeout_s=60.0)
-    emit(value, as_json, tree_page("plan", value))
+    emit(value, as_json, plan_page(value))

@@ -10,8 +10,11 @@ app = options.application()
 
 
 @app.command(help="Run the node in the foreground until it is told to stop.")
-def run(config: options.Config = None, as_json: options.Json = False) -> None:
-    """SIGINT and SIGTERM stop it after the requests under way have ended. With --json only errors are JSON; the log is JSON anyway."""
+def run(
+    config: options.Config = None, data_dir: options.RunDir = None, listen: options.Listen = None, as_json: options.Json = False
+) -> None:
+    """SIGINT and SIGTERM stop it after the requests under way have ended; a second one ends it at once. The log is readable on a terminal,
+    JSON lines in a pipe and with --json."""
     from gnus_node.cli.compose import run_node
 
-    raise typer.Exit(run_node()(options.settings(config)))
+    raise typer.Exit(run_node()(options.run_settings(config, data_dir, listen), log_json=as_json))

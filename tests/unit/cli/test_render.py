@@ -51,6 +51,6 @@ def test_only_a_true_verdict_is_shown_as_verified():
 
 def test_values_of_any_shape_are_shown():
     assert flat({"a": [1, {"b": None}], "c": True}) == "a [1, (b )], c true"
-    assert latency({"draft": 1.25, "odd": "n/a"}) == "draft 1.2 ms, odd n/a"
+    assert latency({"draft": 1.25, "odd": "n/a", "total": 3}) == "3.0 ms in all\nby stage, in ms: draft 1.2, odd n/a"
     assert latency(None) == ""
     assert text(tree_page("t", {"a": {"b": []}, "c": ["x", {"y": 1}]})) == "t\n  a:\n    b:\n  c:\n    - x\n    - y 1"
