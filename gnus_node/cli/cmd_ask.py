@@ -30,14 +30,22 @@ def minions(gnus: str) -> int:
     raise typer.BadParameter("an amount of GNUS, with at most six decimal places")
 
 
+def one_of(option: str, value: str | None, allowed: tuple[str, ...]) -> None:
+    """Raises ``typer.BadParameter`` for a value that is not allowed."""
+    if value is not None and value not in allowed:
+        raise typer.BadParameter(f"one of {', '.join(allowed)}", param_hint=option)
+
+
 @app.command(help="Ask a question; print the answer with its sources.")
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     max_wall_ms: Annotated[int | None, typer.Option(min=1, help="Most wall time in milliseconds.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Most tokens that models may write; rules and extraction write none.")
+    ] = None,
     max_spend: Annotated[str | None, typer.Option(metavar="GNUS", help="Most spend, decimal GNUS.")] = None,
     privacy_mode: Annotated[str | None, typer.Option(help="plaintext, restricted or private_boundary; can only narrow.")] = None,
-    answer_type: Annotated[str | None, typer.Option(help="text or json.")] = None,
+    answer_type: Annotated[str | None, typer.Option(help="text, or json: one object with answer, outcome, reason and sources.")] = None,
     idempotency_key: Annotated[str | None, typer.Option(help="The same key with the same question gives the same answer.")] = None,
     config: options.Config = None,
     data_dir: options.DataDir = None,
@@ -48,6 +56,8 @@ def ask(
     from gnus_node.cli.output import emit
     from gnus_node.cli.render import answer_page, exit_of
 
+    one_of("--privacy-mode", privacy_mode, ("plaintext", "restricted", "private_boundary"))
+    one_of("--answer-type", answer_type, ("text", "json"))
     given: dict[str, Any] = {
         "question": _question(question),
         "max_wall_ms": max_wall_ms,

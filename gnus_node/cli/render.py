@@ -82,6 +82,8 @@ def route_words(route: object) -> str:
         f"{spaced(route['risk'])} risk" if route.get("risk") else "",
     ]
     words += [spaced(route[name]) for name in ("mode", "topology") if route.get(name)]
+    privacy = route.get("privacy_mode")
+    words += [f"privacy {spaced(privacy)}"] if privacy not in (None, "plaintext") else []
     return ", ".join(word for word in words if word)
 
 
