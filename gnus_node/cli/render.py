@@ -19,8 +19,8 @@ def exit_of(answer: Mapping[str, Any]) -> int:
     return (row.exit if row else EXIT_FAILED) or EXIT_FAILED
 
 
-def answer_page(answer: Mapping[str, Any]) -> Page:
-    """An answer: the text first, then what it rests on, how it came about, how long it took, and its audit."""
+def answer_page(answer: Mapping[str, Any], *, audit: str = "") -> Page:
+    """An answer: the text first, then what it rests on, how it came about, how long it took, and its audit (``audit``: the caller's own)."""
     page = Page()
     outcome = str(answer.get("outcome", ""))
     if answer.get("answer"):
