@@ -410,7 +410,10 @@ async def serve_doors(node: Node, log: Log, *, task_status: trio.TaskStatus[Boun
 
 def run_node(config: NodeConfig, *, probe: Probe | None = None, log_json: bool = False) -> int:
     """``gnus-node run``: until SIGINT or SIGTERM; the exit code. With ``log_json`` the log is JSON on a terminal too."""
-    trio.run(partial(_main, config, probe, log_json))
+    try:
+        trio.run(partial(_main, config, probe, log_json))
+    except* KeyboardInterrupt:  # before the signals had their receiver: nothing has begun
+        pass
     return 0
 
 

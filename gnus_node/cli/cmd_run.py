@@ -15,6 +15,7 @@ def run(
 ) -> None:
     """SIGINT and SIGTERM stop it after the requests under way have ended; a second one ends it at once. The log is readable on a terminal,
     JSON lines in a pipe and with --json."""
+    options.end_at_once()
     from gnus_node.cli.compose import run_node
 
     raise typer.Exit(run_node()(options.run_settings(config, data_dir, listen), log_json=as_json))

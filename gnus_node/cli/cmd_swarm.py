@@ -25,6 +25,7 @@ def up(
     as_json: options.Json = False,
 ) -> None:
     """The same as ``init`` and ``run``; keys that exist are kept. It makes no API key: what a node prints ends in logs."""
+    options.end_at_once()
     from gnus_node.cli.compose import initialise, run_node
     from gnus_node.cli.output import emit
     from gnus_node.cli.pages import made_page

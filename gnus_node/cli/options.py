@@ -33,6 +33,14 @@ def application() -> typer.Typer:
     return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
 
 
+def end_at_once() -> None:
+    """Let Ctrl-C end this process as it ends any other, until the node's own receiver is there: an interrupt in the middle of an import is
+    an error of whatever was imported, and nothing has begun that would have to be ended in order."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def settings_file(config: Path | None) -> Path | None:
     """The settings file that holds: the one named, else the first of ``PLACES`` that exists."""
     if config is not None:

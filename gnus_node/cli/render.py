@@ -34,15 +34,13 @@ def answer_page(answer: Mapping[str, Any], *, audit: str = "") -> Page:
         page.line(f"tool {_call(effect)}: {spaced(effect.get('state', ''))}", hang=2)
     page.line()
     verdict = answer.get("verdict")
+    node_said = "every link holds (proved)" if verdict == "proved" else spaced(verdict or "not verified")
     facts = [
         ("route", route_words(answer.get("route"))),
         ("experts", experts_words(answer)),
         ("agreement", percent(answer.get("agreement"))),
         ("time", latency(answer.get("latency_ms"))),
-        (
-            "audit",
-            f"{answer.get('audit_id') or 'none'}, {f'every link holds ({verdict})' if verdict == 'proved' else verdict or 'not verified'}",
-        ),
+        ("audit", f"{answer.get('audit_id') or 'none'}, {audit or node_said}"),
     ]
     return page.pairs([fact for fact in facts if fact[1]], style="dim")
 

@@ -18,8 +18,10 @@ def main(argv: list[str]) -> int:
     try:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _end)
+        before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt inside an import is an error of whatever is imported
         from simulations.demo.run import run
 
+        signal.signal(signal.SIGINT, before)
         return run(argv)
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
