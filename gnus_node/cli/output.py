@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from gnus_node.records.errors import GnusError
 
@@ -83,14 +84,26 @@ class Page:
         if not sys.stdout.isatty():
             sys.stdout.write("".join(f"{lead}{text}".rstrip() + "\n" for text, _ in self.lines))
             return
+        width = min(shutil.get_terminal_size().columns, MAX_COLUMNS) - indent
+        rows = [
+            (f"{lead}{part}".rstrip(), style)
+            for (text, style), hang in zip(self.lines, self.hangs, strict=True)
+            for part in wrapped(text, width, hang)
+        ]
+        if not styled(sys.stdout):
+            sys.stdout.write("".join(f"{text}\n" for text, _ in rows))
+            return
         from rich.console import Console
         from rich.text import Text
 
         console = Console(highlight=False)
-        width = min(console.width, MAX_COLUMNS) - indent
-        for (text, style), hang in zip(self.lines, self.hangs, strict=True):
-            for part in wrapped(text, width, hang):
-                console.print(Text(lead + part, style=STYLES[style]), soft_wrap=True)
+        for text, style in rows:
+            console.print(Text(text, style=STYLES[style]), soft_wrap=True)
+
+
+def styled(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that can show styles, and its user has not asked for none (NO_COLOR)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _is_number(value: object) -> bool:
@@ -151,8 +164,8 @@ def report(error: GnusError, as_json: bool) -> int:
         show_json({"error": detail})
     else:
         lines = (("what", error.what), ("why", why), ("fix", error.fix), ("code", error.code))
-        styled = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+        bold = styled(sys.stderr)
         for name, text in lines:
-            shown = f"\x1b[1;31m{name}\x1b[0m" if styled and name == "what" else f"\x1b[1m{name}\x1b[0m" if styled else name
+            shown = f"\x1b[1;31m{name}\x1b[0m" if bold and name == "what" else f"\x1b[1m{name}\x1b[0m" if bold else name
             sys.stderr.write(f"{shown}:{' ' * (5 - len(name))}{one_line(text)}\n")
     return row.exit or 1

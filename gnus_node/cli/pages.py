@@ -23,18 +23,53 @@ def made_page(made: Mapping[str, Any]) -> Page:
     shown = {"node": "node_id", "tenant": "tenant", "folder": "data_dir", "charter": "charter", "settings": "settings"}
     page.pairs([(name, made[key]) for name, key in shown.items() if made.get(key)], indent=2)
     if made.get("api_key"):
-        page.line(f"API key ({one_line(made.get('api_key_id', ''))}), shown this once and stored only hashed:").line(
-            f"  {made['api_key']}", "head"
-        )
+        _key(page, made)
     else:
         page.line(KEY_HINT, hang=2)
     return page.line(f"note: {one_line(made['note'])}", "warn", hang=2) if made.get("note") else page
 
 
+def _key(page: Page, made: Mapping[str, Any]) -> None:
+    page.line(f"API key {one_line(made.get('api_key_id', ''))}, shown this once and stored only hashed:").line(
+        f"  {made['api_key']}", "head"
+    )
+
+
+def key_page(made: Mapping[str, Any]) -> Page:
+    """A new API key, and whose it is."""
+    page = Page()
+    _key(page, made)
+    shown = ("tenant", "project", "principal", "mode")
+    return page.pairs([(name, made[name]) for name in shown if made.get(name)], indent=2, style="dim")
+
+
+def settings_page(title: str, settings: Mapping[str, Any]) -> Page:
+    """Settings, section by section as the file has them; what is not set is a dash."""
+    page = Page().line(title, "dim")
+    _section(page, "", settings)
+    return page
+
+
+def _section(page: Page, name: str, values: Mapping[str, Any]) -> None:
+    plain = {key: value for key, value in values.items() if not isinstance(value, Mapping) and not (maps(value))}
+    if name:
+        page.line().line(f"[{name}]", "head")
+    page.pairs([(key, flat(value) or "-") for key, value in plain.items()], indent=2)
+    for key, value in values.items():
+        inner = f"{name}.{one_line(key)}" if name else one_line(key)
+        if isinstance(value, Mapping):
+            if value:
+                _section(page, inner, value)
+        else:
+            for entry in maps(value):
+                _section(page, f"[{inner}]", entry)
+
+
 def status_page(value: Mapping[str, Any]) -> Page:
     """A node's status, problems first."""
     page = Page()
-    problems = value.get("problems") or []
+    found = value.get("problems") or []
+    problems = found if isinstance(found, list | tuple) else [found]
     for problem in problems:
         page.line(f"problem: {one_line(flat(problem))}", "problem", hang=2)
     if not problems:

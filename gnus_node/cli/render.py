@@ -145,29 +145,6 @@ def _inner(value: object) -> str:
     return f"[{flat(value)}]" if isinstance(value, list | tuple) else flat(value)
 
 
-def tree_page(title: str, value: Mapping[str, Any]) -> Page:
-    """Any JSON object as an indented outline."""
-    page = Page().line(title, "head")
-    _outline(page, value, 1)
-    return page
-
-
-def _outline(page: Page, value: object, depth: int) -> None:
-    pad = "  " * depth
-    if isinstance(value, Mapping):
-        for key, entry in value.items():
-            if isinstance(entry, Mapping | list | tuple) and entry:
-                page.line(f"{pad}{one_line(key)}:")
-                _outline(page, entry, depth + 1)
-            else:
-                page.line(f"{pad}{one_line(key)}: {flat(entry)}".rstrip())
-    elif isinstance(value, list | tuple):
-        for entry in value:
-            page.line(f"{pad}- {flat(entry)}")
-    else:
-        page.line(f"{pad}{flat(value)}")
-
-
 def verdict_page(verdict: Mapping[str, Any]) -> Page:
     """A verdict tree: every link with how far it is proved and by whom; of a refusal, the link that does not hold and why."""
     good = verdict.get("ok") is True
@@ -189,7 +166,7 @@ def _links(page: Page, links: Sequence[Mapping[str, Any]], lead: str) -> None:
         by = f" {'of' if proof == 'proved' else 'by'} {link['by']}" if link.get("by") else ""
         detail = f": {link['detail']}" if link.get("detail") else ""
         text = f"{'└─' if last else '├─'} {link.get('name', '?')}, {proof}{by}{detail}"
-        page.line(lead + one_line(text), PROOF_STYLES.get(proof, ""))
+        page.line(lead + one_line(text), PROOF_STYLES.get(proof, ""), hang=len(lead) + 3)
         _links(page, maps(link.get("children")), lead + ("   " if last else "│  "))
 
 

@@ -188,7 +188,7 @@ def terminal_line(line: Mapping[str, Any]) -> str:
 
 
 def _word(value: Any) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value).lower() if isinstance(value, bool) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     return text if text.isprintable() else json.dumps(text)
 
 

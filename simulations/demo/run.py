@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gnus_node.cli.output import one_line
+from gnus_node.cli.output import one_line, styled
 from gnus_node.cli.render import answer_page, size
 from gnus_node.evidence.bundle import import_charter, verify_bundle
 from gnus_node.records.errors import GnusError
@@ -89,7 +89,7 @@ def read_questions(path: Path) -> list[str]:
 
 def progress(events: Iterable[dict[str, Any]], folder: Path) -> str:
     """Tell how the start goes, event by event; the API's address. One line that is rewritten on a terminal, now and then a line elsewhere."""
-    live = sys.stdout.isatty()
+    live = styled(sys.stdout)
     say(f"starting one node with nine roles in {folder}; the first start indexes the documents, later ones find them indexed")
     shown = 0.0
     for event in events:

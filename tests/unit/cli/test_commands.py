@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import socket as sockets
 import stat
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -315,14 +319,12 @@ def test_a_reader_that_goes_away_is_no_traceback(door: Door):
     assert child.returncode == 1
 
 
-def test_styled_output_appears_on_a_terminal_only(door: Door):
-    import pty
-
-    door.replies["POST", "/admin/ask"] = (200, ANSWER)
+def on_a_terminal(args: list[str], columns: int = 80, **environment: str) -> bytes:
+    """What a command prints on a terminal of that width; it must end well."""
     main_end, side = pty.openpty()
-    command = [sys.executable, "-m", "gnus_node", "ask", "q", "--socket", str(door.socket)]
-    environment = {**os.environ, "TERM": "xterm-256color"}
-    environment.pop("NO_COLOR", None)
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    command = [sys.executable, "-m", "gnus_node", *args]
+    environment = {**{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}, "TERM": "xterm-256color", **environment}
     with subprocess.Popen(command, cwd=ROOT, stdout=side, stderr=side, env=environment) as child:
         os.close(side)
         shown = b""
@@ -333,4 +335,24 @@ def test_styled_output_appears_on_a_terminal_only(door: Door):
             pass  # A pty reports the end of its other side as EIO.
     os.close(main_end)
     assert child.returncode == 0
-    assert b"\x1b[1mNairobi\x1b[0m" in shown
+    return shown
+
+
+def test_styled_output_appears_on_a_terminal_only(door: Door):
+    door.replies["POST", "/admin/ask"] = (200, ANSWER)
+    args = ["ask", "q", "--socket", str(door.socket)]
+    assert b"\x1b[1mNairobi\x1b[0m" in on_a_terminal(args)
+    for plain in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        shown = on_a_terminal(args, **plain)
+        assert shown.startswith(b"Nairobi\r\n")
+        assert b"\x1b" not in shown
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_an_answer_fits_the_terminal(door: Door, columns: int):
+    long = {**ANSWER, "answer": "word " * 200 + "\n\nSources disagree.", "route": {"intent": "fact", "experts": ["expert"] * 40}}
+    door.replies["POST", "/admin/ask"] = (200, long)
+    lines = on_a_terminal(["ask", "q", "--socket", str(door.socket)], columns, NO_COLOR="1").decode().splitlines()
+    assert max(map(len, lines)) <= min(columns, 100)
+    at = lines.index("Sources disagree.")
+    assert lines[at - 1] == ""
