@@ -30,12 +30,6 @@ def minions(gnus: str) -> int:
     raise typer.BadParameter("an amount of GNUS, with at most six decimal places")
 
 
-def one_of(option: str, value: str | None, allowed: tuple[str, ...]) -> None:
-    """Raises ``typer.BadParameter`` for a value that is not allowed."""
-    if value is not None and value not in allowed:
-        raise typer.BadParameter(f"one of {', '.join(allowed)}", param_hint=option)
-
-
 @app.command(help="Ask a question; print the answer with its sources.")
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
@@ -56,8 +50,8 @@ def ask(
     from gnus_node.cli.output import emit
     from gnus_node.cli.render import answer_page, exit_of
 
-    one_of("--privacy-mode", privacy_mode, ("plaintext", "restricted", "private_boundary"))
-    one_of("--answer-type", answer_type, ("text", "json"))
+    options.one_of("--privacy-mode", privacy_mode, ("plaintext", "restricted", "private_boundary"))
+    options.one_of("--answer-type", answer_type, ("text", "json"))
     given: dict[str, Any] = {
         "question": _question(question),
         "max_wall_ms": max_wall_ms,

@@ -47,5 +47,7 @@ def add(
     from gnus_node.cli.output import emit
     from gnus_node.cli.pages import remembered_page
 
+    options.one_of("--class", memory_class, ("fact", "event", "policy", "bridge_block", "tenant_operational"))
+
     made = options.node(config, data_dir, socket).post("/admin/memory", {"content": content, "memory_class": memory_class})
     emit(made, as_json, remembered_page(made))

@@ -33,6 +33,12 @@ def application() -> typer.Typer:
     return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
 
 
+def one_of(option: str, value: str | None, allowed: tuple[str, ...]) -> None:
+    """Raises ``typer.BadParameter`` for a value that is not allowed."""
+    if value is not None and value not in allowed:
+        raise typer.BadParameter(f"one of {', '.join(allowed)}", param_hint=option)
+
+
 def end_at_once() -> None:
     """Let Ctrl-C end this process as it ends any other, until the node's own receiver is there: an interrupt in the middle of an import is
     an error of whatever was imported, and nothing has begun that would have to be ended in order."""

@@ -153,8 +153,9 @@ def plan_page(plan: Mapping[str, Any]) -> Page:
     reasons = plan.get("reasons")
     if isinstance(reasons, list | tuple) and reasons:
         page.line().line("Why", "head")
-        for reason in reasons:
-            page.line(f"  {one_line(reason)}", hang=4)
+        for reason in map(one_line, reasons):
+            if not reason.startswith("mode: "):  # it repeats the route
+                page.line(f"  {reason}", hang=4)
     return page
 
 

@@ -51,7 +51,9 @@ def _sources(page: Page, sources: Sequence[Mapping[str, Any]]) -> None:
     for number, source in enumerate(sources, start=1):
         lead = f"  [{number}] "
         title, uri = one_line(source.get("title", "")), one_line(source.get("uri", ""))
-        page.line(f"{lead}{title}  {uri}" if title else lead + uri, "dim", hang=len(lead))
+        if title and uri.startswith(("tool:", "memory:")):
+            uri = ""  # an id of this request alone, which leads nowhere
+        page.line(f"{lead}{title}  {uri}".rstrip() if title else lead + uri, "dim", hang=len(lead))
         if quote := one_line(source.get("quote", "")):
             page.line(f'{" " * len(lead)}"{quote[:MAX_QUOTE]}{"…" if len(quote) > MAX_QUOTE else ""}"', "dim", hang=len(lead) + 1)
 

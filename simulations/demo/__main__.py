@@ -17,7 +17,8 @@ def main(argv: list[str]) -> int:
     """Run the demo. Ctrl-C, SIGTERM and a closed terminal stop the node too; a second Ctrl-C ends it at once."""
     try:
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _end)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+                signal.signal(number, _end)
         before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt inside an import is an error of whatever is imported
         from simulations.demo.run import run
 
