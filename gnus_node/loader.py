@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Any
 
 from gnus_node.records.enums import RoleName
@@ -28,6 +29,11 @@ def load_class(target: str) -> type[Any]:
     if not isinstance(found, type):
         raise GnusError("CONFIG", f"{target} is not a class", fix="write module:Class")
     return found
+
+
+def installed(module: str) -> bool:
+    """Whether a top-level module could be imported; it is not imported."""
+    return find_spec(module) is not None
 
 
 def load_roles(wanted: Iterable[RoleName]) -> list[Role]:

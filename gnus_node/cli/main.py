@@ -43,7 +43,7 @@ def _unknown(name: str, as_json: bool) -> int:
     close = difflib.get_close_matches(name, [command.name for command in COMMANDS], n=1)
     fix = f"did you mean 'gnus-node {close[0]}'?" if close else "gnus-node --help lists the commands"
     what = "no such option" if name.startswith("-") else f"no command {name[:40]!r}"
-    return report(GnusError("USAGE", what, fix=fix), as_json)
+    return report((GnusError("USAGE", what, fix=fix),), as_json)
 
 
 def _run(command: Command, args: list[str], as_json: bool) -> int:
@@ -77,19 +77,24 @@ def _fail(code: str, what: str, as_json: bool, *, fix: str = "") -> int:
     from gnus_node.cli.output import report
     from gnus_node.records.errors import GnusError
 
-    return report(GnusError(code, what, fix=fix), as_json)
+    return report((GnusError(code, what, fix=fix),), as_json)
 
 
-def _crash(error: Exception, as_json: bool) -> int:
+def _crash(error: BaseException, as_json: bool) -> int:
+    """Typed errors as they are; anything else as ``INTERNAL`` with its place in the program, never a trace."""
     from gnus_node.cli.output import report
-    from gnus_node.records.errors import GnusError
+    from gnus_node.records.errors import GnusError, faults_of
 
-    if isinstance(error, GnusError):
-        return report(error, as_json)
-    import traceback
+    faults = faults_of(error)
+    if faults:
+        return report(faults, as_json)
+    from gnus_node.telemetry.redact import fault_fields
 
-    traceback.print_exception(error)
-    return report(GnusError("INTERNAL", f"the command failed: {type(error).__name__}"), as_json)
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    place = fault_fields(error)
+    fault = GnusError("INTERNAL", f"the command failed: {place['fault']}", fix="report it with this place", link=place["where"])
+    return report((fault,), as_json)
 
 
 if __name__ == "__main__":

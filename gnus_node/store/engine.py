@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -27,10 +27,13 @@ from gnus_node.ports import Offload, Row, Write
 from gnus_node.records.errors import GnusError
 from gnus_node.store import tables
 from gnus_node.store.batch import Batch, Overlay, StoreLimits, check_key, check_writes, conflicts, group_length, merge
-from gnus_node.store.disk import GroupResult, Opened, apply_group, mapped_errors, open_tables
+from gnus_node.store.disk import NO_ROWS, GroupResult, Opened, apply_group, mapped_errors, open_tables
+from gnus_node.store.sums import checked
 
 LANE = "store"
 """Offload lane of opening, commits and closing."""
+SCRUB_ROWS = 256
+"""Rows that scrubbing reads before others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class LmdbStore:
         self._closing = False
         self._closed = False
         self._failed: GnusError | None = None
+        self._damage: GnusError | None = None
         self._lost_number = 0
         self._lost_error: GnusError | None = None
         self._flushed_number = 0
@@ -101,6 +105,11 @@ class LmdbStore:
     def failed(self) -> GnusError | None:
         """The disk error that ended all writing, or None."""
         return self._failed
+
+    @property
+    def damage(self) -> GnusError | None:
+        """The first thing found that is not what was written, or what ended all writing; None while all is well."""
+        return self._failed or self._damage
 
     async def commit(self, writes: Sequence[Write]) -> None:
         """Apply a batch durably. Raises ``REPLAYED``, ``STORE_FULL``, ``STORE_CORRUPT``; ``BUSY`` where the queue is full, ``TOO_LARGE``,
@@ -140,8 +149,31 @@ class LmdbStore:
         for bound in (prefix, after):
             if bound:
                 check_key(bound)
-        with mapped_errors(), self._opened.env.begin(db=self._opened.handles[table]) as txn:
-            return merge(_stored(txn, prefix, after), self._overlay.range(table, prefix, after), limit)
+        with self._noticed(), self._opened.env.begin(db=self._opened.handles[table]) as txn:
+            return merge(_stored(txn, table, prefix, after), self._overlay.range(table, prefix, after), limit)
+
+    async def scrub(self) -> None:
+        """Read every row once, so that damage to what nobody reads shows as ``damage`` too. Ends at the first row that does not hold."""
+        for name in tables.TABLES:
+            after = b""
+            try:
+                while rows := await self.scan(name, after=after, limit=SCRUB_ROWS):
+                    after = rows[-1].key
+            except GnusError as error:
+                if error.code != "STORE_CORRUPT":
+                    raise
+                return
+
+    @contextmanager
+    def _noticed(self) -> Iterator[None]:
+        """Type an engine's error, and keep the first damage that is found."""
+        try:
+            with mapped_errors():
+                yield
+        except GnusError as error:
+            if error.code == "STORE_CORRUPT":
+                self._damage = self._damage or error
+            raise
 
     # -- for doctor -------------------------------------------------------------------------------------------------------------
 
@@ -199,8 +231,9 @@ class LmdbStore:
         queued = self._overlay.find(table, key)
         if queued is not None:
             return queued[0]
-        with mapped_errors(), self._opened.env.begin(db=self._opened.handles[table]) as txn:
-            return txn.get(key)
+        with self._noticed(), self._opened.env.begin(db=self._opened.handles[table]) as txn:
+            stored = txn.get(key)
+            return None if stored is None else checked(table, key, stored)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -296,7 +329,7 @@ def _again(error: GnusError) -> GnusError:
     return GnusError(error.code, error.what, fix=error.fix, link=error.link, whose=error.whose)
 
 
-def _stored(txn: lmdb.Transaction[bytes], prefix: bytes, after: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _stored(txn: lmdb.Transaction[bytes], table: str, prefix: bytes, after: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Committed rows of a scan's range, in key order."""
     with txn.cursor() as cursor:
         start = max(prefix, after)
@@ -305,8 +338,8 @@ def _stored(txn: lmdb.Transaction[bytes], prefix: bytes, after: bytes) -> Iterat
         for key, value in cursor:
             if not key.startswith(prefix):
                 return
-            if key > after:
-                yield key, value
+            if key > after and not (table == "meta" and key in NO_ROWS):
+                yield key, checked(table, key, value)
 
 
 @asynccontextmanager
@@ -316,14 +349,16 @@ async def open_store(
     *,
     limits: StoreLimits | None = None,
     on_commit: Callable[[CommitSeen], None] | None = None,
+    expected: bool = False,
 ) -> AsyncIterator[LmdbStore]:
-    """Open the store in ``path`` (made 0700 if missing) and run its writer; leaving the block drains the queue and closes.
+    """Open the store in ``path`` (made 0700 if missing) and run its writer; leaving the block drains the queue and closes. Where it is
+    ``expected`` to be there, because the node ran before, a missing or empty one is refused.
 
     ``on_commit`` sees every group commit; it must not raise. Raises ``ALREADY_RUNNING``, ``CONFIG`` (permissions), ``STORE_CORRUPT``,
     ``STORE_FULL``. What the block raises comes out as it is, not wrapped in the group of the writer's nursery.
     """
     limits = limits or StoreLimits()
-    opened = await offload.run(open_tables, path, limits.map_size_bytes, lane=LANE)
+    opened = await offload.run(open_tables, path, limits.map_size_bytes, expected, lane=LANE)
     store = LmdbStore(opened, offload, limits, on_commit)
     try:
         async with trio.open_nursery() as nursery:
