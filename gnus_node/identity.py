@@ -91,10 +91,13 @@ def _write(path: Path, data: bytes) -> None:
 def _read(path: Path) -> bytes:
     """A key file's bytes. Raises ``CONFIG`` where it cannot be read, or others could read it."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            if os.fstat(file.fileno()).st_mode & 0o077:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            if os.fstat(handle).st_mode & 0o077:
                 raise _refused(path, "is readable by others", f"chmod 600 {path}, and grant fresh keys if others could read it")
-            return file.read(4096)
+            return os.read(handle, 4096)
+        finally:
+            os.close(handle)
     except FileNotFoundError:
         raise _refused(path, "is missing", _RESTORE) from None
     except OSError as error:

@@ -29,7 +29,7 @@ from gnus_node.node import Node, Ports, open_node
 from gnus_node.ports.host import Clock, Log, Probe
 from gnus_node.preflight import settings_faults
 from gnus_node.records.errors import GnusError, faults_of, refuse
-from gnus_node.telemetry.log import FileSink, LogForm, StreamSink, make_log
+from gnus_node.telemetry.log import FileSink, LogForm, Sink, StreamSink, make_log
 from gnus_node.telemetry.probe import NullProbe
 from gnus_node.telemetry.redact import fault_fields
 
@@ -66,7 +66,7 @@ async def serve_doors(node: Node, log: Log, *, task_status: trio.TaskStatus[Boun
 def run_node(config: NodeConfig, *, probe: Probe | None = None, start_over: bool = False) -> int:
     """``gnus-node run``: until SIGINT or SIGTERM; the exit code. What keeps the node from starting, or ends it, comes out as it is, out of
     the nurseries' groups: one typed error, or a group of typed errors only."""
-    clock = SystemClock()
+    refuse(settings_faults(config))
     try:
         config.node.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -74,18 +74,19 @@ def run_node(config: NodeConfig, *, probe: Probe | None = None, start_over: bool
             "CONFIG", f"cannot make the data directory {config.node.data_dir}: {error.strerror}", fix="correct data_dir"
         ) from None
     sink = FileSink(config.telemetry.log_file) if config.telemetry.log_file else StreamSink(sys.stderr)
+    _run(partial(_guarded, config, sink, probe, start_over))
+    return 0
+
+
+async def _guarded(config: NodeConfig, sink: Sink, probe: Probe | None, start_over: bool) -> None:
+    """The node and the boundary around all of it."""
+    clock = SystemClock()
     log = make_log(sink, clock=clock, level=config.telemetry.log_level, form=LogForm.JSON)
     try:
-        refuse(settings_faults(config))
-        _run(partial(_main, config, clock, log, probe, start_over))
-    except (GnusError, ExceptionGroup) as error:
+        await _main(config, clock, log, probe, start_over)
+    except Exception as error:  # noqa: BLE001 - supervised boundary: the whole node; a fault of the program goes to the log, not to the user
         faults = faults_of(error)
-        if faults is not None:
-            refuse(faults)
-        raise _fault(error, log) from error
-    except Exception as error:  # supervised boundary: the whole node; a fault of the program goes to the log, its name up
-        raise _fault(error, log) from error
-    return 0
+        refuse(faults or [_fault(error, log)])
 
 
 def _run(main: Callable[[], Awaitable[None]]) -> None:
@@ -108,7 +109,7 @@ def _fault(error: BaseException, log: Log) -> GnusError:
             waiting += one.exceptions
         else:
             log.error("node.fault", **fault_fields(one))
-    return GnusError("INTERNAL", "the node stopped by a fault of this program", fix="report the lines node.fault of the log")
+    return GnusError("INTERNAL", "the node was stopped by a fault of this program", fix="report the lines node.fault of the log")
 
 
 async def _main(config: NodeConfig, clock: Clock, log: Log, probe: Probe | None, start_over: bool) -> None:
