@@ -137,10 +137,11 @@ class LmdbStore:
         await trio.lowlevel.checkpoint()
         return self._look(table, key)
 
-    async def scan(self, table: str, prefix: bytes = b"", *, after: bytes = b"", limit: int = 1000) -> list[Row]:
+    async def scan(self, table: str, prefix: bytes = b"", *, after: bytes = b"", limit: int = 1000, lenient: bool = False) -> list[Row]:
         """Rows whose key starts with ``prefix`` and is greater than ``after``, in key order, queued batches included.
 
-        At most ``limit`` rows; a limit over ``StoreLimits.scan_rows`` is ``TOO_LARGE``. Go on with ``after`` = the last key."""
+        At most ``limit`` rows; a limit over ``StoreLimits.scan_rows`` is ``TOO_LARGE``. Go on with ``after`` = the last key. A damaged row
+        is ``STORE_CORRUPT``, or with ``lenient`` has an empty value."""
         await trio.lowlevel.checkpoint()
         self._check_open()
         tables.table(table)
@@ -150,19 +151,34 @@ class LmdbStore:
             if bound:
                 check_key(bound)
         with self._noticed(), self._opened.env.begin(db=self._opened.handles[table]) as txn:
-            return merge(_stored(txn, table, prefix, after), self._overlay.range(table, prefix, after), limit)
+            stored = self._sound(table, _stored(txn, prefix, after), lenient)
+            return merge(stored, self._overlay.range(table, prefix, after), limit)
 
     async def scrub(self) -> None:
-        """Read every row once, so that damage to what nobody reads shows as ``damage`` too. Ends at the first row that does not hold."""
+        """Read every row once, so that damage to what nobody reads shows as ``damage`` too."""
         for name in tables.TABLES:
             after = b""
             try:
-                while rows := await self.scan(name, after=after, limit=SCRUB_ROWS):
+                while rows := await self.scan(name, after=after, limit=SCRUB_ROWS, lenient=True):
                     after = rows[-1].key
             except GnusError as error:
                 if error.code != "STORE_CORRUPT":
                     raise
-                return
+                return  # the engine itself failed: it is noted, and reading on finds nothing new
+
+    def _sound(self, table: str, rows: Iterator[tuple[bytes, bytes]], lenient: bool) -> Iterator[tuple[bytes, bytes]]:
+        """Rows as they were written."""
+        for key, stored in rows:
+            if table == "meta" and key in NO_ROWS:
+                continue
+            try:
+                value = checked(table, key, stored)
+            except GnusError as error:
+                self._damage = self._damage or error
+                if not lenient:
+                    raise
+                value = b""
+            yield key, value
 
     @contextmanager
     def _noticed(self) -> Iterator[None]:
@@ -329,7 +345,7 @@ def _again(error: GnusError) -> GnusError:
     return GnusError(error.code, error.what, fix=error.fix, link=error.link, whose=error.whose)
 
 
-def _stored(txn: lmdb.Transaction[bytes], table: str, prefix: bytes, after: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _stored(txn: lmdb.Transaction[bytes], prefix: bytes, after: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Committed rows of a scan's range, in key order."""
     with txn.cursor() as cursor:
         start = max(prefix, after)
@@ -338,8 +354,8 @@ def _stored(txn: lmdb.Transaction[bytes], table: str, prefix: bytes, after: byte
         for key, value in cursor:
             if not key.startswith(prefix):
                 return
-            if key > after and not (table == "meta" and key in NO_ROWS):
-                yield key, checked(table, key, value)
+            if key > after:
+                yield key, value
 
 
 @asynccontextmanager

@@ -173,3 +173,11 @@ def flip(path: Path, place: int) -> None:
 def halve(path: Path) -> None:
     """Cut a file in half."""
     os.truncate(path, path.stat().st_size // 2)
+
+
+def eventually(look: Any, holds: Any) -> Any:
+    """Look again and again until it holds; the value."""
+    deadline = time.monotonic() + START_S
+    while not holds(value := look()):
+        assert time.monotonic() < deadline, value
+    return value
