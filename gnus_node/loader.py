@@ -24,8 +24,12 @@ def load_class(target: str) -> type[Any]:
     module, colon, name = target.partition(":")
     try:
         found = getattr(importlib.import_module(module), name, None) if colon else None
-    except ImportError as error:
-        raise GnusError("CONFIG", f"{target} cannot be imported: {type(error).__name__}", fix="install its package") from None
+    except ModuleNotFoundError:
+        raise GnusError("CONFIG", f"the module of {target}, or one that it needs, is not installed", fix="install its package") from None
+    except Exception as error:  # noqa: BLE001 - supervised boundary: another's module, which may fail in any way while it is imported
+        raise GnusError(
+            "CONFIG", f"the module of {target} fails when imported ({type(error).__name__})", fix="correct the module"
+        ) from None
     if not isinstance(found, type):
         raise GnusError("CONFIG", f"{target} is not a class", fix="write module:Class")
     return found

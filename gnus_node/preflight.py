@@ -73,7 +73,8 @@ class _Found(list[GnusError]):
 
 
 def _linked(fault: GnusError, link: str) -> GnusError:
-    return GnusError(fault.code, fault.what, fix=fault.fix, link=fault.link or link, whose=fault.whose)
+    fix = f"correct {link} (docs/configuration.md)" if link and fault.fix == fault.row.fix else fault.fix
+    return GnusError(fault.code, fault.what, fix=fix, link=fault.link or link, whose=fault.whose)
 
 
 def settings_faults(config: NodeConfig) -> list[GnusError]:
@@ -114,8 +115,8 @@ def _folder(path: Path, what: str) -> None:
 
 
 def _corpora(config: NodeConfig, found: _Found) -> None:
-    for settings in config.corpora:
-        link = f"corpora {settings.name}"
+    for number, settings in enumerate(config.corpora):
+        link = f"corpora.{number}"
         spec = corpus_spec(settings)
         kind = CorpusKind(spec.kind)
         found.run(

@@ -63,7 +63,7 @@ def adapter_specs(config: NodeConfig) -> tuple[AllowedAdapter, ...]:
     if targets:
         raise GnusError(
             "CONFIG",
-            f"tools.adapter_paths has {len(targets)} entries more than tools.allow has names for",
+            f"tools.adapter_paths has more entries than tools.allow has names for, {len(targets)} too many",
             fix="add each adapter's name to tools.allow, in the same order",
         )
     return tuple(rows)

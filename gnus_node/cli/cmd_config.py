@@ -24,10 +24,13 @@ def check(file: Annotated[Path | None, typer.Argument(help="The file.")] = None,
     """Checks all that ``run`` would refuse of them: policies, roles, adapters, experts, corpora, folders, extras. Starts nothing."""
     from gnus_node.cli.compose import preflight
     from gnus_node.cli.output import Page, emit
+    from gnus_node.config.load import located
     from gnus_node.records.errors import refuse
 
-    refuse(preflight().settings_faults(options.settings(file)))
-    name = str(options.settings_file(file))
+    settings = options.settings(file)
+    path = options.settings_file(file) or Path()
+    refuse(located(path, preflight().settings_faults(settings)))
+    name = str(path)
     emit({"ok": True, "file": name}, as_json, Page().line(f"{name}: in order", "ok"))
 
 

@@ -86,3 +86,10 @@ class TextIndex(Protocol):
 
     def count(self) -> int:
         """Number of passages."""
+
+
+class ClosableIndex(TextIndex, Protocol):
+    """A full-text index that may be on disk."""
+
+    def close(self) -> None:
+        """Close it: all of it is in its file then, and it is of no further use."""

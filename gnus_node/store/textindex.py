@@ -162,7 +162,8 @@ class Fts5Index:
         if version not in (0, SCHEMA_VERSION):
             raise _rebuild(f"the text index has version {version}, this program reads {SCHEMA_VERSION}")
         db.executescript(_SCHEMA)
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        if version != SCHEMA_VERSION:  # a file that is only read is not written to: its digest is known
+            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         (self._passages,) = db.execute("SELECT count(*) FROM passage").fetchone()
 
     # -- the port ---------------------------------------------------------------------------------------------------------------

@@ -191,13 +191,16 @@ class CorpusIndex:
         """Digest of the source as built; empty before ``build``."""
         return self._digest
 
-    def build(self, *, force: bool = False) -> BuildReport:
-        """Bring index and passages up to the source. Raises what loading raises, and ``TOO_LARGE`` over ``MAX_PASSAGES``."""
+    def build(self, *, force: bool = False, changing: Callable[[], None] = lambda: None) -> BuildReport:
+        """Bring index and passages up to the source; ``changing`` is called before the first change.
+
+        Raises what loading raises, and ``TOO_LARGE`` over ``MAX_PASSAGES``."""
         digest = source_digest(self.config)
         held = self.passages.count()
         if not force and self.passages.digest() == digest.hex() and self.index.count() == held:
             self._digest = digest
             return BuildReport(self.config.name, digest, held, False)
+        changing()
         old = self.passages.ids()
         self.passages.set_digest("")
         fresh: set[str] = set()
