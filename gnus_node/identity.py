@@ -64,12 +64,14 @@ def make_identity(entropy: Entropy, *, roles: tuple[RoleName, ...], authority: b
 
 
 def save_identity(data_dir: Path, identity: Identity) -> None:
-    """Write the keys; nothing that exists is replaced. Raises ``ALREADY_RUNNING`` where there is an identity."""
+    """Write the keys; nothing that exists is replaced. Raises ``USAGE`` where there is an identity."""
     folder = data_dir / FOLDER
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
-        raise GnusError("ALREADY_RUNNING", f"{data_dir} has an identity already", fix="use --force to replace it") from None
+        raise GnusError(
+            "USAGE", f"{data_dir} has an identity already", fix="keep it, or replace it and all that belongs to it with --force"
+        ) from None
     secrets = {"transport": identity.transport, "sealing": identity.sealing}
     secrets |= {f"role-{role}": seed for role, seed in identity.roles.items()}
     for name, seed in (("authority", identity.authority), ("policy", identity.policy), ("approver", identity.approver)):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import trio
+from pydantic import TypeAdapter, ValidationError
 
 from gnus_node.api.keys import KeyRing
 from gnus_node.config.model import NodeConfig
@@ -19,6 +21,7 @@ from gnus_node.identity import FOLDER, Identity, has_identity, make_identity, pu
 from gnus_node.net.signing import KeySigner
 from gnus_node.ports.host import Clock, Entropy
 from gnus_node.records.authority import RoleGrant, RoleKey, SwarmCharter, TenantGrant, TrustHead
+from gnus_node.records.base import Name
 from gnus_node.records.enums import ColocationProfile, IndependenceUnit, KeyMode, RoleName, SignerRole, Tier
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
@@ -117,6 +120,8 @@ def make_data_dir(
 def prepare_data_dir(data_dir: Path) -> None:
     """Make the data directory, mode 0700. One that is there and empty is closed to others; one with files that others can enter is refused
     ``CONFIG``, for who may have read them is not known here."""
+    if os.path.lexists(data_dir) and not data_dir.is_dir():
+        raise GnusError("CONFIG", f"{data_dir} is not a directory", fix="name a directory")
     try:
         if data_dir.is_dir() and not any(data_dir.iterdir()):
             data_dir.chmod(0o700)
@@ -137,8 +142,12 @@ def _clear(data_dir: Path) -> None:
 
 
 def initialise(data_dir: Path, *, name: str, template: str, force: bool) -> Mapping[str, Any]:
-    """``gnus-node init``: as ``make_data_dir``, with a settings file where there is none. Raises ``ALREADY_RUNNING``, ``CONFIG``."""
+    """``gnus-node init``: as ``make_data_dir``, with a settings file where there is none. Raises ``ALREADY_RUNNING``, ``CONFIG``, ``USAGE``."""
     load_template(template)
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError:
+        raise GnusError("USAGE", "not a name for a swarm", fix="letters, digits and . _ : / @ + - only, at most 128") from None
 
     async def make() -> dict[str, Any]:
         return make_data_dir(data_dir, SystemEntropy(), SystemClock(), name=name, force=force)

@@ -76,7 +76,9 @@ class _Http1(H11Protocol):
         if status_code == 431:
             error = ApiError("TOO_LARGE", "the headers are over their bound", status=431)
         else:
-            error = ApiError("MALFORMED", "this is not HTTP/1.1", status=status_code)
+            error = ApiError(
+                "MALFORMED", "this is not a valid HTTP/1.1 request: its first line, a header or the Host header", status=status_code
+            )
         body = encode({"error": error_object(error, "http-none")})
         headers = [
             (b"content-type", b"application/json"),

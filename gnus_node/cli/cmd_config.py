@@ -60,8 +60,7 @@ def key(
     from gnus_node.cli.compose import make_api_key
     from gnus_node.cli.output import Page, emit
 
-    if mode not in ("live", "test"):
-        raise typer.BadParameter("live or test", param_hint="--mode")
+    options.choice(mode, ("live", "test"), "--mode")
     directory = data_dir or options.settings(config).node.data_dir
     made = dict(
         make_api_key()(directory.absolute(), tenant=tenant, project=project, principal=principal, mode=mode, scopes=scope or ["ask"])

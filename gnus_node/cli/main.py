@@ -69,8 +69,23 @@ def _run(command: Command, args: list[str], as_json: bool) -> int:
     except Exception as error:  # noqa: BLE001  supervised boundary: the command's process; a fault becomes an exit code and four lines
         if isinstance(error, usage_error):
             message = getattr(error, "format_message", str)()
-            return _fail("USAGE", " ".join(message.split()), as_json, fix=f"gnus-node {command.name} --help")
+            return _misused(command, args, " ".join(message.split()), as_json)
         return _crash(error, as_json)
+
+
+def _misused(command: Command, args: list[str], message: str, as_json: bool) -> int:
+    """A command called wrongly; of a group without a verb, or with an unknown one, its verbs are told."""
+    import difflib
+
+    verb = next((arg for arg in args if not arg.startswith("-")), "")
+    if not command.verbs or verb in command.verbs or "No such option" in message:
+        name = f"{command.name} {verb}" if verb in command.verbs else command.name
+        return _fail("USAGE", message, as_json, fix=f"gnus-node {name} --help")
+    near = difflib.get_close_matches(verb, command.verbs, n=1)
+    what = f"gnus-node {command.name} has no command {verb[:40]!r}" if verb else f"gnus-node {command.name} needs a command"
+    every = f"one of {', '.join(command.verbs)}"
+    fix = f"did you mean 'gnus-node {command.name} {near[0]}'? ({every})" if near else every
+    return _fail("USAGE", what, as_json, fix=fix)
 
 
 def _fail(code: str, what: str, as_json: bool, *, fix: str = "") -> int:

@@ -72,7 +72,7 @@ class NodeSettings(Settings):
     """Who this node is and what it hosts."""
 
     data_dir: FilePath = Field(default=Path("data"), validate_default=True)
-    """Folder of keys, journals, payloads, trust log and socket; made with mode 0700."""
+    """Folder of keys, journals, payloads, trust log and socket; made with mode 0700, and refused where others can enter it."""
     node_id: NodeId | None = None
     """Stable name in the swarm; left out, the one that `gnus-node init` recorded in the data directory."""
     roles: Annotated[Entries[RoleName], Field(min_length=1, max_length=9)] = tuple(RoleName)

@@ -123,8 +123,8 @@ def canonical(value: Any) -> str:
         return rfc8785.dumps(value).decode("utf-8")
     except rfc8785.IntegerDomainError:
         raise GnusError("NUMBER_RANGE", "an integer beyond 2^53 in free JSON") from None
-    except (rfc8785.CanonicalizationError, RecursionError, UnicodeEncodeError) as error:
-        raise GnusError("MALFORMED", f"not canonical JSON: {type(error).__name__}") from None
+    except (rfc8785.CanonicalizationError, RecursionError, UnicodeEncodeError):
+        raise GnusError("MALFORMED", "a value that canonical JSON cannot hold") from None
 
 
 def _number(value: Decimal) -> str:
