@@ -259,6 +259,7 @@ def test_a_small_index_stays_in_one_segment_and_a_rebuild_ends_in_one() -> None:
     assert segments(large) > 1
     before = large.search(["item", "7"], 5)
     large.merge()
-    assert segments(large) == 1 and large.search(["item", "7"], 5) == before
+    assert segments(large) == 1
+    assert large.search(["item", "7"], 5) == before
     large.put("late", "", "one more")
     assert segments(large) == 2, "one passage of many is not worth a merge"
