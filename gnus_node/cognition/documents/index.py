@@ -45,6 +45,9 @@ class BulkTextIndex(Protocol):
     def put_many(self, rows: Iterable[tuple[str, str, str]]) -> None:
         """Add or replace ``(doc_id, title, body)``."""
 
+    def merge(self) -> None:
+        """All batches are in: make searching fast."""
+
 
 class Passages(Protocol):
     """Passages by id."""
@@ -214,6 +217,8 @@ class CorpusIndex:
         gone = [doc_id for doc_id in old if doc_id not in fresh]
         for doc_id in gone:
             self.index.remove(doc_id)
+        if isinstance(self.index, BulkTextIndex):
+            self.index.merge()
         self.passages.remove_many(gone)
         self.passages.set_digest(digest.hex())
         self._digest = digest
