@@ -30,9 +30,13 @@ async def until_signal(scope: trio.CancelScope, *, task_status: trio.TaskStatus[
     scope.cancel()
 
 
-def foreground_log(config: NodeConfig, clock: Clock, *, as_json: bool = False) -> Log:
+def log_sink(config: NodeConfig) -> Sink:
+    """Where the log of the settings goes. Raises ``CONFIG``."""
+    return FileSink(config.telemetry.log_file) if config.telemetry.log_file else StreamSink(sys.stderr)
+
+
+def foreground_log(config: NodeConfig, sink: Sink, clock: Clock, *, as_json: bool = False) -> Log:
     """The log of the settings. On a terminal it is for reading, unless JSON is asked for; in a file or a pipe it is JSON lines."""
-    sink: Sink = FileSink(config.telemetry.log_file) if config.telemetry.log_file else StreamSink(sys.stderr)
     readable = config.telemetry.log_file is None and sys.stderr.isatty() and not as_json
     return make_log(sink, clock=clock, level=config.telemetry.log_level, form=LogForm.TERMINAL if readable else LogForm.JSON)
 

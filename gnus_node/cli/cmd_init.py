@@ -10,6 +10,7 @@ import typer
 from gnus_node.cli import options
 
 app = options.application()
+TEMPLATES = ("default", "delegated", "step_by_step", "read_only")
 
 
 @app.command(help="Make a data directory: keys, a 1-of-1 charter, grants, a trust head, an API key.")
@@ -26,6 +27,7 @@ def init(
     from gnus_node.cli.output import emit
     from gnus_node.cli.pages import made_page
 
+    options.choice(template, TEMPLATES, "--template")
     target = data_dir or (options.settings(config).node.data_dir if options.settings_file(config) else options.HOME.expanduser())
     made = dict(initialise()(target.absolute(), name=name, template=template, force=force))
     emit(made, as_json, made_page(made))

@@ -9,6 +9,7 @@ import typer
 from gnus_node.cli import options
 
 app = options.application()
+CLASSES = ("fact", "event", "policy", "bridge_block", "tenant_operational")
 
 
 @app.callback(help="Search the swarm's memory, or propose something to remember.")
@@ -30,7 +31,8 @@ def search(
     from gnus_node.cli.pages import memory_page
     from gnus_node.cli.render import maps
 
-    found = options.node(config, data_dir, socket).post("/admin/memory/search", {"query": query, "limit": limit})
+    body = {"query": options.filled(query, "the query"), "limit": limit}
+    found = options.node(config, data_dir, socket).post("/admin/memory/search", body)
     emit(found, as_json, memory_page(maps(found.get("data"))))
 
 
@@ -47,7 +49,6 @@ def add(
     from gnus_node.cli.output import emit
     from gnus_node.cli.pages import remembered_page
 
-    options.one_of("--class", memory_class, ("fact", "event", "policy", "bridge_block", "tenant_operational"))
-
-    made = options.node(config, data_dir, socket).post("/admin/memory", {"content": content, "memory_class": memory_class})
+    body = {"content": options.filled(content, "the text"), "memory_class": options.choice(memory_class, CLASSES, "--class")}
+    made = options.node(config, data_dir, socket).post("/admin/memory", body)
     emit(made, as_json, remembered_page(made))

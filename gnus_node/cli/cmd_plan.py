@@ -23,5 +23,6 @@ def plan(
     from gnus_node.cli.output import emit
     from gnus_node.cli.pages import plan_page
 
-    value = options.node(config, data_dir, socket).post("/admin/plan", {"question": question}, timeout_s=60.0)
+    body = {"question": options.filled(question, "the question")}
+    value = options.node(config, data_dir, socket).post("/admin/plan", body, timeout_s=60.0)
     emit(value, as_json, plan_page(value))

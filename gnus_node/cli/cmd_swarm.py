@@ -31,7 +31,8 @@ def up(
     from gnus_node.cli.pages import made_page
 
     settings = options.run_settings(config, data_dir, listen)
-    if not settings.charter_path.exists():
+    # With an identity there, a missing charter is damage, and running says so; it is no reason to make another swarm.
+    if not settings.charter_path.exists() and not (settings.node.data_dir / "identity").exists():
         made = dict(initialise()(settings.node.data_dir, name=name, template=settings.policy.template, force=False, with_key=False))
         emit(made, as_json, made_page(made))
     raise typer.Exit(run_node()(settings, log_json=as_json))

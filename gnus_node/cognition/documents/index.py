@@ -45,6 +45,9 @@ class BulkTextIndex(Protocol):
     def put_many(self, rows: Iterable[tuple[str, str, str]]) -> None:
         """Add or replace ``(doc_id, title, body)``."""
 
+    def merge(self) -> None:
+        """All batches are in: make searching fast."""
+
 
 class Passages(Protocol):
     """Passages by id."""
@@ -191,12 +194,14 @@ class CorpusIndex:
         """Digest of the source as built; empty before ``build``."""
         return self._digest
 
-    def build(self, *, force: bool = False) -> BuildReport:
-        """Bring index and passages up to the source. Raises what loading raises, and ``TOO_LARGE`` over ``MAX_PASSAGES``."""
-        steps = self.build_steps(force=force)
+    def build(self, *, force: bool = False, changing: Callable[[], None] = lambda: None) -> BuildReport:
+        """Bring index and passages up to the source; ``changing`` is called before the first change.
+
+        Raises what loading raises, and ``TOO_LARGE`` over ``MAX_PASSAGES``."""
+        steps = self.build_steps(force=force, changing=changing)
         return next(step for step in steps if isinstance(step, BuildReport))
 
-    def build_steps(self, *, force: bool = False) -> Iterator[int | BuildReport]:
+    def build_steps(self, *, force: bool = False, changing: Callable[[], None] = lambda: None) -> Iterator[int | BuildReport]:
         """``build`` a batch at a time: the passages so far after each, then the report. Who stops taking steps leaves a build that is cut
         off, and is done again. Blocking: each step is a call through Offload, so that a node can say how far it is, and be stopped."""
         digest = source_digest(self.config)
@@ -205,6 +210,7 @@ class CorpusIndex:
             self._digest = digest
             yield BuildReport(self.config.name, digest, held, False)
             return
+        changing()
         old = self.passages.ids()
         self.passages.set_digest("")
         fresh: set[str] = set()
@@ -219,6 +225,8 @@ class CorpusIndex:
         gone = [doc_id for doc_id in old if doc_id not in fresh]
         for doc_id in gone:
             self.index.remove(doc_id)
+        if isinstance(self.index, BulkTextIndex):
+            self.index.merge()
         self.passages.remove_many(gone)
         self.passages.set_digest(digest.hex())
         self._digest = digest
