@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from gnus_node.cognition.documents.index import CorpusIndex
 from gnus_node.cognition.documents.ranking import Retrieved
 from gnus_node.cognition.documents.search import retrieve
+from gnus_node.content.asked import asked
 from gnus_node.content.scrub import instruction_scrub
 from gnus_node.net.context import RoleContext
 from gnus_node.net.gate import admit_dispatch, attest_task
@@ -42,7 +43,8 @@ class GroundingService:
         started = clock.monotonic()
         admitted = admit_dispatch(self._context, request, _GROUND)
         mandate = admitted.authority.mandate.body
-        question = admitted.vault.text(mandate.query)
+        context = admitted.vault.text(mandate.context) if mandate.context else ""
+        question = asked(admitted.vault.text(mandate.query), context)
         found = await self._node.offload.run(self._search, question, clock.wall_ms(), mandate.tenant, lane=LANE)
         items = [_item(admitted.vault, number, one) for number, one in enumerate(found)]
         body = GroundingEvidence(

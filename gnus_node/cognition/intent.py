@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gnus_node.content.filenames import named_files
 from gnus_node.records.enums import Intent, Risk
 
 _TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*|[a-z']+|[-+*/^%()=<>]")
-_FILE = r"(?<![\w/.])(?:\.{0,2}/)?(?:[\w.-]+/)*[\w-]+\.(?:txt|md|csv|json|log|toml|yaml|yml|ini|cfg|rst)\b"
-_ABSOLUTE = r"(?<![\w:/])/(?:[\w.-]+/)+[\w.-]+"
-_PATH = re.compile(f"{_FILE}|{_ABSOLUTE}")
 
 NUMBER_WORDS = frozenset(
     (
@@ -74,7 +72,7 @@ def tokens(text: str) -> list[str]:
 
 def names_path(text: str) -> bool:
     """Whether a question plainly names a file."""
-    return _PATH.search(text) is not None
+    return bool(named_files(text))
 
 
 def classify(question: str) -> Classified:

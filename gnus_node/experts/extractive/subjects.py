@@ -15,6 +15,7 @@ _COMMON = frozenset(stems("united new saint great north south east west northern
 """Words of many names: no name by themselves."""
 _NAME = stem("name")
 MAX_ALIAS = 200
+_DOCUMENT = re.compile(r"\.(?:md|markdown|txt|csv|json|toml|ya?ml|rst|log|ini|cfg)(?:#|$)", re.I)
 
 
 def aliases(passages: Sequence[Passage]) -> dict[str, tuple[frozenset[str], ...]]:
@@ -28,6 +29,12 @@ def aliases(passages: Sequence[Passage]) -> dict[str, tuple[frozenset[str], ...]
             if value:
                 found.setdefault(path[0], []).append(value)
     return {root: tuple(values) for root, values in found.items()}
+
+
+def is_document(passage: Passage) -> bool:
+    """Whether the root of a passage's title is a document, and no thing that the passage is about."""
+    root = passage.title.split(" > ", 1)[0]
+    return bool(_DOCUMENT.search(passage.uri) or re.search(r"[./]", root)) or passage.corpus in ("tool", "memory")
 
 
 def main_stems(root: str) -> frozenset[str]:

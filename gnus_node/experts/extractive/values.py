@@ -17,9 +17,19 @@ MAX_ANSWER = 400
 """Longest span, in characters."""
 _NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?")
 _NUMBER_WORDS = frozenset({*UNITS, *TEENS, *TENS, *SCALES, "hundred", "half", "dozen", "once", "twice", "hourly", "daily", "weekly"})
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_MONTHS = (
+    "january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+)
+_DATE = re.compile(
+    rf"\b(?:{_DAY} (?:of )?(?:{_MONTHS})\.?,? \d{{4}}|(?:{_MONTHS})\.? {_DAY},? \d{{4}}|\d{{4}}-\d\d-\d\d|(?:{_MONTHS}) \d{{4}})\b", re.I
+)
 _MONTH = re.compile(r"\b(january|february|march|april|may|june|july|august|september|october|november|december)\b", re.I)
 _AFTER_VALUE = re.compile(r"\s*(?:;|\n|\s\(|\bnote\s*[:-])|\.\s")
 _AFTER_LIST = re.compile(r"\s*(?:\n|;?\s*\bnote\s*[:-])")
+_AMOUNT = re.compile(r"^(?P<name>[^\d;,]*[^\W\d][^\d;,]*?)\s+[\d.,]+\s*(?:%|[a-z²³]{1,3}(?:\s[a-z²³]{1,3})?)?\s*(?:\([^()]*\))?\s*$")
+"""An item of a list that names a thing and then measures it: ``Spain 1,224 km``."""
+MAX_ITEMS = 64
 _EMPTY = frozenset({"", "na", "n/a", "-", "unknown", "tbd", "todo"})
 
 
@@ -77,6 +87,26 @@ def _width(text: str, raws: Sequence[str]) -> int:
     for raw in raws:
         at = text.index(raw, at) + len(raw)
     return at
+
+
+def date_span(text: str) -> tuple[int, int] | None:
+    """The one date of a text, None where it has none or several."""
+    found = [m.span() for m in _DATE.finditer(text)]
+    return found[0] if len(found) == 1 else None
+
+
+def numbers_of(found: Sequence[Word], question: Question) -> frozenset[str]:
+    """The numbers that these words say and the question does not."""
+    return frozenset(w.stem for w in found if w.raw[0].isdigit() or fold(w.raw) in _NUMBER_WORDS) - question.own
+
+
+def bare_items(text: str) -> tuple[str, ...]:
+    """The names of a list whose every item is a name with an amount in a unit; empty where it is no such list."""
+    parts = [p.strip() for p in re.split(r"[;\n]", text) if p.strip()]
+    if not parts or len(parts) > MAX_ITEMS:
+        return ()
+    found = [_AMOUNT.match(p) for p in parts]
+    return tuple(m["name"].strip() for m in found if m) if all(found) else ()
 
 
 def value_span(piece: Piece, question: Question) -> tuple[int, int] | None:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?", re.UNICODE)
+_WORD = re.compile(r"[^\W_]+(?:_+[^\W_]+)*(?:['’][^\W_]+)?", re.UNICODE)
+"""``max_turns`` is one word: the name of one thing, not two words of prose."""
 _LETTERS = str.maketrans({"ø": "o", "ł": "l", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ß": "ss", "ı": "i", "’": "'"})
 _SHORT = {"st": "saint", "ste": "saint", "mt": "mount", "&": "and"}
 
@@ -87,13 +88,28 @@ SOFT_STEMS = frozenset(stem(w) for w in SOFT)
 
 
 def content(found: Iterable[Word]) -> frozenset[str]:
-    """The content stems of words: all but stop words."""
-    return frozenset([w.stem for w in found]) - STOP_STEMS
+    """The content stems of words: all but stop words; of a joined name also its parts."""
+    return _with_parts(frozenset([w.stem for w in found]))
 
 
 def stems(text: str) -> frozenset[str]:
-    """The content stems of a text."""
+    """The content stems of a text, as ``content``."""
+    return _with_parts(keys(text))
+
+
+def keys(text: str) -> frozenset[str]:
+    """The content stems of a text with joined names whole: what a label is called."""
     return frozenset([stem(fold(found)) for found in _WORD.findall(text)]) - STOP_STEMS
+
+
+def parts(of: str) -> list[str]:
+    """The stems of the parts of a joined name; of any other stem none."""
+    return [stem(part) for part in of.split("_") if part] if "_" in of else []
+
+
+def _with_parts(found: frozenset[str]) -> frozenset[str]:
+    joined = [part for one in found for part in parts(one)]
+    return (found.union(joined) if joined else found) - STOP_STEMS
 
 
 def _groups(text: str) -> tuple[tuple[frozenset[str], ...], ...]:
@@ -111,6 +127,14 @@ king|chief of state|head of state
 queen|chief of state|head of state
 monarch|chief of state|head of state
 prime minister|head of government
+default|preset
+depth|deep
+height|high|tall
+length|long
+width|wide
+age|old
+gdp per capita|real gdp per capita|gdp per head
+official name|conventional long form|long form|formal name|full name
 highest point|highest mountain|highest peak|highest elevation
 lowest point|lowest elevation
 neighbours|neighbors|border countries|bordering countries

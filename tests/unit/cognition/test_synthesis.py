@@ -7,7 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnus_node.cognition.synthesis import EXACT, Cited, Draft, compose
+from gnus_node.cognition.dissent import Cited
+from gnus_node.cognition.synthesis import EXACT, Draft, compose
 from gnus_node.records.enums import AnswerType, BackendKind, Outcome
 
 
