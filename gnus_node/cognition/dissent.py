@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from gnus_node.content.agreement import agree, number_of
+from gnus_node.content.agreement import agree, numbers_in
 from gnus_node.content.quoting import plain_quote
 
 MAX_NOTES = 3
@@ -53,7 +53,7 @@ class Cited:
     def date(self) -> str:
         """The date that stands in brackets right after the span, "" where none does."""
         found = _DATE.match(self.text, self.span[1])
-        return " ".join(found[1].split()) if found else ""
+        return " ".join(found[1].split()).removesuffix(" est.") if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,10 @@ def dissent_of(answer: str, cited: Sequence[Cited], opposing: Sequence[Opposing]
 
 
 def _of_other_dates(a: str, first: Cited, b: str, second: Cited) -> bool:
-    left, right = number_of(a), number_of(b)
-    if left is None or right is None or (first.date == second.date):
+    left, right = numbers_in(a), numbers_in(b)
+    if not left or len(left) != len(right) or first.date == second.date:
         return False
-    return abs(left - right) <= DRIFT * max(abs(left), abs(right))
+    return all(abs(x - y) <= DRIFT * max(abs(x), abs(y)) for x, y in zip(left, right, strict=True))
 
 
 def _where(cited: Cited, others: Sequence[Cited]) -> str:

@@ -12,6 +12,7 @@ from gnus_node.cognition.documents.index import CorpusIndex
 from gnus_node.cognition.documents.ranking import Retrieved
 from gnus_node.cognition.documents.search import retrieve
 from gnus_node.content.asked import asked
+from gnus_node.content.derived import facts_of
 from gnus_node.content.scrub import instruction_scrub
 from gnus_node.net.context import RoleContext
 from gnus_node.net.gate import admit_dispatch, attest_task
@@ -24,7 +25,7 @@ from gnus_node.wire import jsontext
 from gnus_node.wire.message import Message
 
 MAX_ITEMS = 8
-"""Passages handed out for one dispatch."""
+"""Passages handed out for one question; half as many for the question and for each fact of a derived one."""
 LANE = "grounding"
 _GROUND = frozenset({Stage.GROUND})
 
@@ -62,7 +63,19 @@ class GroundingService:
         return Message((evidence.raw, attestation.raw), admitted.vault.parcels([i.passage for i in items]))
 
     def _search(self, question: str, now_ms: int, tenant: str) -> list[Retrieved]:
-        return retrieve(question, self._corpora, limit=MAX_ITEMS, now_ms=now_ms, tenant=tenant)
+        return evidence_for(question, self._corpora, now_ms=now_ms, tenant=tenant)
+
+
+def evidence_for(question: str, corpora: Sequence[CorpusIndex], *, now_ms: int, tenant: str | None = None) -> list[Retrieved]:
+    """The passages for a question; for a derived one also those for each fact it rests on. Blocking."""
+    facts = facts_of(question)
+    if len(facts) == 1:
+        return retrieve(question, corpora, limit=MAX_ITEMS, now_ms=now_ms, tenant=tenant)
+    found: dict[str, Retrieved] = {}
+    for fact in facts:
+        for one in retrieve(fact, corpora, limit=MAX_ITEMS // 2, now_ms=now_ms, tenant=tenant):
+            found.setdefault(one.passage.evidence_id, one)
+    return list(found.values())
 
 
 def _item(vault: Vault, number: int, found: Retrieved) -> EvidenceItem:

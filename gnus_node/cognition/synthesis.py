@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from gnus_node.cognition.agreement import cluster, divergence
 from gnus_node.cognition.dissent import Cited, Opposing, dissent_of
 from gnus_node.cognition.reasons import TELLS, telling, text_of, tool_text_of
-from gnus_node.content.agreement import supports
+from gnus_node.content.agreement import agree, contains, supports
+from gnus_node.content.derived import conclude, derived
 from gnus_node.records.base import SCORE_ONE
 from gnus_node.records.enums import AnswerType, BackendKind, Outcome
 
@@ -78,19 +79,24 @@ def vote_of(draft: Draft) -> int:
     return draft.confidence
 
 
-def supporting(draft: Draft) -> tuple[Cited, ...]:
-    """The cited passages that really hold the answer's words, at the cited span."""
+def supporting(draft: Draft, question: str = "") -> tuple[Cited, ...]:
+    """The cited passages that really hold the answer's words, at the cited span; of a derived answer all, where it follows from them."""
+    asked = derived(question)
+    if asked is not None and 0 < len(draft.cited) == len(asked.facts) and conclude(asked, [c.quote for c in draft.cited]) == draft.answer:
+        speaks = all(contains(f"{c.title} {c.text}", name) or not name for c, name in zip(draft.cited, asked.names, strict=True))
+        return draft.cited if speaks else ()
     return tuple(c for c in draft.cited if supports(c.text, c.span, draft.answer))
 
 
-def compose(drafts: Sequence[Draft], tool_reason: str = "") -> Composition:
+def compose(drafts: Sequence[Draft], tool_reason: str = "", question: str = "") -> Composition:
     """The answer of a set of drafts: the best supported cluster's, dissent told, or an abstention.
 
+    ``question`` is what was asked, for answers that are derived from what they cite.
     ``tool_reason`` is the code with which a tool call of this request was refused or failed, "" where none was.
     """
     speaking = [d for d in drafts if d.answer]
     numbers = dict(zip((d.expert_id for d in speaking), cluster([d.answer for d in speaking]), strict=True))
-    held = {d.expert_id: supporting(d) for d in speaking}
+    held = {d.expert_id: supporting(d, question) for d in speaking}
     judged = tuple(
         Judged(d, numbers.get(d.expert_id, 0), vote_of(d) if d.answer else 0, bool(held.get(d.expert_id)) or _derived(d)) for d in drafts
     )
@@ -184,7 +190,7 @@ def _why_not(drafts: Sequence[Draft], tool_reason: str) -> tuple[str, str, tuple
     rivals = {(c.record, c.item, c.span): c for d in drafts if d.reason == "AMBIGUOUS" for c in d.rivals}
     if rivals:
         told = tuple(rivals.values())[:MAX_MEANINGS]
-        meanings = dict.fromkeys(f"{c.document}: {c.quote}" for c in told)
+        meanings = [f"{c.document}: {c.quote}" for at, c in enumerate(told) if not any(agree(c.quote, o.quote) for o in told[:at])]
         return (
             "AMBIGUOUS",
             f"The question fits more than one thing, so no single answer is given. {'; '.join(meanings)}. Say which is meant.",

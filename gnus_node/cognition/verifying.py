@@ -58,7 +58,9 @@ class VerifierService:
         attested = admit_chain(admitted.bag, self._node.trust.state, clock.wall_ms())
         verified = clock.monotonic()
         self._node.metrics.observe("verification_ms", (verified - started) * 1000)
-        composed = compose(drafts_of(admitted, plan, attested), refused(admitted.bag.of(ToolAttestation)))
+        question = question_of(admitted)
+        drafts = drafts_of(admitted, plan, attested, named_files(question))
+        composed = compose(drafts, refused(admitted.bag.of(ToolAttestation)), question)
         if self._escalates(composed):
             return Message(args={"escalate": 1})
         body = self._sign_body(admitted, plan, composed)
@@ -138,12 +140,19 @@ def _suggestions(vault: Vault, query: Committed, composed: Composition) -> list[
     return [vault.commit(text)] if len(text.encode("utf-8")) <= 3_000 else []
 
 
-def drafts_of(admitted: Admitted, plan: Signed[ExecutionPlan], attested: dict[bytes, AttestedOutput]) -> list[Draft]:
-    """Each expert of the plan by its newest output, or its absence. Raises ``CHAIN_BROKEN`` where one has neither."""
+def question_of(admitted: Admitted) -> str:
+    """What was asked, as every role understands it."""
+    mandate, vault = admitted.authority.mandate.body, admitted.vault
+    return asked(vault.text(mandate.query), vault.text(mandate.context) if mandate.context else "")
+
+
+def drafts_of(
+    admitted: Admitted, plan: Signed[ExecutionPlan], attested: dict[bytes, AttestedOutput], files: tuple[str, ...] = ()
+) -> list[Draft]:
+    """Each expert of the plan by its newest output, or its absence; ``files`` are those the question names. Raises ``CHAIN_BROKEN`` where one
+    has neither."""
     given = set(admitted.dispatch.header.refs)
-    mandate = admitted.authority.mandate.body
     vault = admitted.vault
-    files = named_files(asked(vault.text(mandate.query), vault.text(mandate.context) if mandate.context else ""))
     drafts = []
     core = [plan.body.selected_core.core_id] if plan.body.selected_core else []
     for expert in [*core, *(e.elm_id for e in plan.body.selected_elms)]:

@@ -18,6 +18,7 @@ NUMBER_TOLERANCE = Fraction(1, 200)
 _WORD = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?|[^\W_]+", re.UNICODE)
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ITEM_END = re.compile(r"\s*[;\n]\s*|,\s+(?![0-9]{3}\b)|\s+and\s+")
+_BRACKETS = re.compile(r"\([^()]{0,300}\)")
 MAX_ITEMS = 64
 """Items of a list that are compared."""
 _ARTICLES = frozenset({"the", "a", "an"})
@@ -32,7 +33,7 @@ def words(text: str) -> tuple[str, ...]:
 
 def number_of(text: str) -> Fraction | None:
     """The number an answer is, where it holds exactly one (with a scale word, with or without a unit): ``1.284 million sq km``."""
-    found = words(text)
+    found = words(bare(text))
     places = [at for at, w in enumerate(found) if w.lstrip("+-")[:1].isdigit()]
     if len(places) != 1:
         return None
@@ -43,11 +44,30 @@ def number_of(text: str) -> Fraction | None:
     return number * _SCALES.get(found[places[0] + 1] if places[0] + 1 < len(found) else "", 1)
 
 
+def numbers_in(text: str) -> tuple[Fraction, ...]:
+    """Every number of an answer's parts ("China: 1.4 billion; India: 1.5 billion"); empty where a part has none, or several."""
+    found = [number_of(part) for part in text.split(";")]
+    return tuple(n for n in found if n is not None) if all(n is not None for n in found) else ()
+
+
+def bare(text: str) -> str:
+    """The text without what stands in brackets, where anything is left: a date, a remark, what an answer was derived from."""
+    if "(" not in text:
+        return text
+    left = _BRACKETS.sub(" ", text)
+    return left if words(left) else text
+
+
 def agree(a: str, b: str) -> bool:
     """Whether two answers say the same."""
     left, right = number_of(a), number_of(b)
     if left is not None and right is not None:
         return abs(left - right) <= NUMBER_TOLERANCE * max(abs(left), abs(right))
+    first, second = words(bare(a)), words(bare(b))
+    if first == second and first:
+        return True
+    if {first, second} == {("yes",), ("no",)}:
+        return False
     first, second = words(a), words(b)
     if not first or not second:
         return False
@@ -63,8 +83,7 @@ def _lists_agree(a: str, b: str) -> bool:
 
 def items(text: str) -> frozenset[tuple[str, ...]]:
     """The items of a list, each as words; what stands in brackets says no more than the item."""
-    bare = re.sub(r"\([^()]{0,80}\)", " ", text)
-    return frozenset([w for part in _ITEM_END.split(bare)[:MAX_ITEMS] if (w := words(part))])
+    return frozenset([w for part in _ITEM_END.split(bare(text))[:MAX_ITEMS] if (w := words(part))])
 
 
 def _within(short: tuple[str, ...], long: tuple[str, ...]) -> bool:

@@ -23,8 +23,12 @@ _FOLLOWS = re.compile(
     r"((?:the\s+)?[^?.!,;:]{1,80}?)(?:\s+then)?\s*[?.!]*\s*$",
     re.I,
 )
-_SLOT = re.compile(
-    r"\b(of|in|for|does|do|is|about)\s+((?:the\s+)?[^?.!,;:]{1,80}?)(\s+(?:have|has|cover|use|mean|say))?(\s*[?.!]*\s*)$", re.I
+_SLOTS = (
+    re.compile(
+        r"^(.*\b(?:of|in|for|about)\s+)((?:the\s+)?[^?.!,;:]{1,80}?)((?:\s+(?:have|has|cover|use|mean|say))?\s*[?.!]*\s*)$", re.I | re.S
+    ),
+    re.compile(r"^(.*\b(?:does|do|did)\s+)((?:the\s+)?[^?.!,;:]{1,80}?)(\s+(?:do|have|cover|use|mean|say|border)\b.{0,80})$", re.I | re.S),
+    re.compile(r"^(\W*(?:what|who|where)(?:'s| is| are| was| were)\s+)((?:the\s+|an?\s+)?[^?.!,;:]{1,80}?)(\s*[?.!]*\s*)$", re.I | re.S),
 )
 _VERB = re.compile(r"\b(?:is|are|was|were|do|does|did|has|have|what|who|when|where|why|how|which|can|will)\b", re.I)
 _TURN = re.compile(r"^user: (.*)$", re.M)
@@ -65,11 +69,8 @@ def completed(text: str, earlier: str) -> str | None:
         return None
     if (before := _FOLLOWS.match(earlier)) is not None and not _VERB.search(before[2]):
         return f"and {follow[1] + ' ' if follow[1] else ''}{follow[2]}?"  # the turn before was a follow-up itself: go on from the one before that
-    slots = list(_SLOT.finditer(earlier))
-    if not slots:
-        return None
-    slot = slots[-1]
-    return f"{earlier[: slot.start(2)]}{follow[2].strip()}{slot[3] or ''}{slot[4]}"
+    slot = next((m for pattern in _SLOTS if (m := pattern.match(earlier))), None)
+    return f"{slot[1]}{follow[2].strip()}{slot[3]}" if slot else None
 
 
 def is_data(text: str) -> bool:

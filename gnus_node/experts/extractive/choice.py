@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gnus_node.content.agreement import agree
 from gnus_node.experts.backend import Passage
+from gnus_node.experts.extractive.pieces import path_of, pieces
 from gnus_node.experts.extractive.question import Ask, Question
 from gnus_node.experts.extractive.select import Candidate, candidates
 from gnus_node.experts.extractive.subjects import is_document, main_stems
+from gnus_node.experts.extractive.values import value_span
 from gnus_node.experts.extractive.words import stems, words
 
 RIVAL_MARGIN = 2.0
@@ -56,10 +58,12 @@ def choose(question: Question, passages: Sequence[Passage], named: frozenset[str
     best = ranked[0]
     others = [c for c in ranked[1:] if (c.passage.evidence_id, c.start, c.end) != (best.passage.evidence_id, best.start, best.end)]
     near = [c for c in others if c.score >= best.score - _margin(best, c)]
-    meant = [c for c in near if _another_thing(best, c)]
+    meant = [c for c in near if _another_thing(best, c)] or [
+        t for c in (best, *near) for t in _namesakes(c, question, passages) if agree(c.text, best.text) and not agree(t.text, best.text)
+    ]
     if meant or best.unclear:
         asked = frozenset(c.stem for c in question.concepts)
-        named_all = all(c.passage.corpus == "tool" or main_stems(c.subject) & asked for c in (best, *meant))
+        named_all = all(c.passage.corpus == "tool" or c.anchored or main_stems(c.subject) & asked for c in (best, *meant))
         return Choice(best, (), (), tuple(_each_thing((best, *meant)))) if named_all else None
     support = tuple(c for c in near if c.passage.evidence_id != best.passage.evidence_id and same_answer(c.text, best.text))
     return Choice(best, support, tuple(c for c in others if contradicts(best, c, question)))
@@ -78,6 +82,23 @@ def _another_thing(best: Candidate, other: Candidate) -> bool:
     if best.passage.evidence_id == other.passage.evidence_id:
         return best.row != other.row and bool(best.row) and bool(other.row)
     return other.subject != best.subject and not (is_document(best.passage) and is_document(other.passage))
+
+
+def _namesakes(best: Candidate, question: Question, passages: Sequence[Passage]) -> list[Candidate]:
+    """The same field of other things: retrieval, which knows all names of a thing, found the question's name to be one of theirs ("Congo")."""
+    if not (best.field and best.anchored) or is_document(best.passage):
+        return []
+    tail = path_of(best.passage.title)[1:]
+    found: list[Candidate] = []
+    for passage in passages:
+        path = path_of(passage.title)
+        if passage.corpus != best.passage.corpus or path[1:] != tail or is_document(passage) or not passage.score:
+            continue
+        whole = next((p for p in pieces(passage) if p.field and p.path == path), None)
+        span = value_span(whole, question) if whole is not None else None
+        if span is not None and path[0] != best.subject:
+            found.append(replace(best, passage=passage, start=span[0], end=span[1], subject=path[0], shown=""))
+    return [c for c in found if not agree(c.text, best.text)]
 
 
 def _each_thing(found: Sequence[Candidate]) -> list[Candidate]:
@@ -99,8 +120,8 @@ def contradicts(best: Candidate, other: Candidate, question: Question) -> bool:
 def _other_value(best: Candidate, other: Candidate) -> bool:
     if _undated(best.passage.title) == _undated(other.passage.title) and best.passage.title != other.passage.title:
         return False  # an older year of the same
-    if max(len(best.text.split()), len(other.text.split())) > MAX_VALUE_WORDS and not (best.numbers and other.numbers):
-        return False
+    if max(len(best.text.split()), len(other.text.split())) > MAX_VALUE_WORDS or ";" in best.shown + other.shown:
+        return False  # a description, or a list: others say it in other words
     if best.passage.corpus == other.passage.corpus:
         return best.label == other.label and (best.subject == other.subject or (is_document(best.passage) and is_document(other.passage)))
     return other.score >= best.score - FIELD_MARGIN

@@ -9,9 +9,9 @@ from itertools import pairwise, takewhile
 
 from gnus_node.content.asked import is_data
 from gnus_node.content.filenames import named_files
+from gnus_node.content.unit_table import Unit
 from gnus_node.experts.extractive.words import SOFT_STEMS, STOP_STEMS, SYNONYMS, Word, fold, parts, stem, stems, words
 from gnus_node.experts.symbolic.tokens import tokenize
-from gnus_node.experts.symbolic.unit_table import Unit
 from gnus_node.experts.symbolic.units import read_unit
 
 MAX_QUESTION = 2000
@@ -60,6 +60,8 @@ class Question:
     """Stem of what "how many" counts."""
     plural: bool = False
     """It asks for several things."""
+    text: str = ""
+    """As it was asked, without the files it names."""
     strict: bool = False
     """It asks what a thing does or means: only what is said of the thing as such answers, no sentence that mentions it."""
     attribute: frozenset[str] = frozenset()
@@ -163,6 +165,7 @@ def analyse(text: str) -> Question:
     unit, (unit_start, unit_end) = _unit(text)
     found = [w for w in words(text) if not (unit_start <= w.start and w.end <= unit_end)]
     own = frozenset(w.stem for w in found)
+    joined = frozenset(s for group in SYNONYMS for phrase in group if len(phrase) > 1 and phrase <= own for s in phrase)
     concepts: dict[str, Concept] = {}
     measure = ""
     for at, word in enumerate(found):
@@ -170,7 +173,7 @@ def analyse(text: str) -> Question:
             measure = measure or _MEASURES.get(fold(word.raw), "")
         elif ask is Ask.TIME and fold(word.raw) in _TIME_WORDS:
             continue
-        elif word.stem not in STOP_STEMS and word.stem not in SOFT_STEMS and len(concepts) < MAX_CONCEPTS:
+        elif word.stem not in STOP_STEMS and (word.stem not in SOFT_STEMS or word.stem in joined) and len(concepts) < MAX_CONCEPTS:
             name = word.raw[0].isdigit() or (word.capital and at > 0 and not _heading(found))
             concepts.setdefault(word.stem, Concept(word.stem, _phrases(word.stem, own), name))
     implied = stem("location" if ask is Ask.WHERE else measure if unit is None else "")
@@ -188,6 +191,7 @@ def analyse(text: str) -> Question:
         strict is not None or _defines(text, len(concepts)),
         counted=_counted(found) if unit is None else "",
         plural=any(w.raw.endswith("s") and w.raw.islower() and w.stem != w.raw and w.stem not in STOP_STEMS for w in found),
+        text=text,
         strict=strict is not None,
         attribute=attribute,
         owner=owner,
@@ -227,7 +231,7 @@ def _phrases(of: str, own: frozenset[str]) -> tuple[frozenset[str], ...]:
     found: dict[frozenset[str], None] = {}
     for group in SYNONYMS:
         if any(of in phrase and phrase <= own for phrase in group):
-            found.update((phrase, None) for phrase in group if of not in phrase)
+            found.update((phrase, None) for phrase in group if of not in phrase or not phrase <= own)
     return tuple(found)
 
 

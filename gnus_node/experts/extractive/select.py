@@ -30,11 +30,15 @@ LINK = 4
 """Most words between an attribute and its owner, in "the attribute of the owner"."""
 _DEFAULT_LEAF = frozenset(stems("total population overall name title text value general all"))
 _COUNTS = stems("count number quantity amount total stock pieces")
-_MEANINGS = stems("meaning description definition purpose role explanation what does is about task")
+_MEANINGS = frozenset("meaning means description definition purpose role explanation what does do is it the about task for".split())
+"""Words of the column that says what a row's thing is."""
 _ASIDE = re.compile(r"\([^)]*\)| at \w+|\b(?:19|20)\d\d\b")
 """What of a label narrows nothing: brackets, "at birth", a year."""
 _PLACEHOLDER = re.compile(r"(?<=[a-z] )[A-Z]{2,}\b")
 """What of a label stands for anything: KEY in "asserted by KEY"."""
+_CODE_NAME = re.compile(r"_|\b[A-Z]{2,}\b|^-")
+"""A label that is a code, an identifier or an option: another thing than the word it is made of."""
+_GLOSSARY = re.compile(r"\b(?:glossary|definitions?|terms|terminology|vocabulary)\b", re.I)
 _IS = re.compile(r"\s*(?:\([^)]{0,60}\)\s*)?(?:is|are|was|were|means|refers to|denotes|stands for|[-–—:])\s", re.I)
 
 
@@ -193,8 +197,14 @@ def _definition_score(piece: Piece, question: Question) -> float | None:
     if piece.field:
         if not says_new(piece.words, question):
             return None
-        meaning = len(piece.path) > 1 and keys(piece.path[-1]) <= _MEANINGS and _same_name(things, piece.path[-2], question)
-        return FIELD_BONUS + 1.0 if meaning else FIELD_BONUS if same_label else None
+        column = frozenset(piece.path[-1].casefold().strip("`* ").split())
+        meaning = len(piece.path) > 1 and bool(column) and column <= _MEANINGS and _same_name(things, piece.path[-2], question)
+        if not meaning and not same_label:
+            return None
+        label = piece.path[-2 if meaning else -1].strip("`* ")
+        written = 2.0 if label in question.text else 0.0 if _CODE_NAME.search(label) is None else -2.0
+        glossary = 3.0 * any(_GLOSSARY.search(segment) is not None for segment in piece.path[:-1])
+        return FIELD_BONUS + meaning + written + glossary - 3.0 * piece.record
     if len(piece.words) < 4 or len(text) > MAX_ANSWER or not says_new(piece.words, question):
         return None
     seen: set[str] = set()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gnus_node.content.unit_table import Unit
 from gnus_node.experts.extractive.pieces import Piece, abbreviated
 from gnus_node.experts.extractive.question import Ask, Question
 from gnus_node.experts.extractive.words import Word, fold, words
 from gnus_node.experts.symbolic.numbers import SCALES, TEENS, TENS, UNITS
 from gnus_node.experts.symbolic.tokens import tokenize
-from gnus_node.experts.symbolic.unit_table import Unit
 from gnus_node.experts.symbolic.units import read_unit
 
 MAX_ANSWER = 400
@@ -64,7 +64,8 @@ def fits(text: str, found: Sequence[Word], question: Question, *, value: bool) -
         return False
     if question.ask is Ask.WHO and not any(w.capital for w in found):
         return False
-    return says_new(found, question)
+    named = frozenset(c.stem for c in question.names)
+    return says_new(found, question) or (value and bool(found) and named.issuperset(w.stem for w in found))  # the capital of Luxembourg
 
 
 def quantity(text: str, unit: Unit) -> tuple[int, int] | None:

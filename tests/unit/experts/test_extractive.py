@@ -57,7 +57,7 @@ ATLAS = numbered(
         ("What is the total area of Veldonia in square kilometres?", "48,310 sq km"),
         ("How many square kilometers does Veldonia cover in total area?", "48,310 sq km"),
         ("What is the land area of Veldonia in km2?", "46,001 sq km"),
-        ("What is the area of Veldonia in square miles?", None),
+        ("What is the area of Veldonia in square miles?", "≈ 18,653 square miles (48,310 sq km)"),
         ("What is the population of Veldonia?", "3,204,118"),
         ("How many people live in Veldonia?", "3,204,118"),
         ("How many inhabitants does Veldonia have?", "3,204,118"),
