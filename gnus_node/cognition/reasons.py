@@ -13,6 +13,8 @@ TELLS = frozenset(
     {"UNDEFINED", "NO_SUCH_DATE", "AMBIGUOUS", "TOO_LARGE", "CAPABILITY_DENIED", "NOT_A_QUESTION", "NOT_IN_FILE", "MALFORMED"}
 )
 """Codes with which an expert says what stands in the way, rather than that it has nothing to say."""
+FINAL = frozenset({"UNDEFINED", "NO_SUCH_DATE", "AMBIGUOUS", "TOO_LARGE"})
+"""Codes of a calculation that was wholly understood and has no one result: then no document answers in its place."""
 _TEXTS = {
     "UNSUPPORTED_ANSWER": "The experts' drafts are not supported by any evidence at hand, so no answer is given.",
     "NO_EXPERT": "No expert could be reached in time, so no answer is given.",

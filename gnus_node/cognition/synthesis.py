@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from gnus_node.cognition.agreement import cluster, divergence
 from gnus_node.cognition.dissent import Cited, Opposing, dissent_of
-from gnus_node.cognition.reasons import TELLS, telling, text_of, tool_text_of
+from gnus_node.cognition.reasons import FINAL, telling, text_of, tool_text_of
 from gnus_node.content.agreement import agree, contains, supports
 from gnus_node.content.derived import conclude, derived
 from gnus_node.records.base import SCORE_ONE
@@ -177,7 +177,7 @@ def _undecided(drafts: Sequence[Draft]) -> bool:
     """Whether somebody showed that the question means more than one thing, or has no answer at all: then no single one is given."""
     exact = any(_derived(d) for d in drafts)
     shown = any(d.reason == "AMBIGUOUS" and d.rivals for d in drafts)
-    return not exact and (shown or any(d.backend_kind is BackendKind.SYMBOLIC and d.reason in TELLS for d in drafts))
+    return not exact and (shown or any(d.backend_kind is BackendKind.SYMBOLIC and d.reason in FINAL for d in drafts))
 
 
 def _why_not(drafts: Sequence[Draft], tool_reason: str) -> tuple[str, str, tuple[Cited, ...]]:

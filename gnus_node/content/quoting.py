@@ -21,7 +21,7 @@ _TAG_NAMES = (
     "sup|svg|table|tbody|td|template|textarea|tfoot|th|thead|title|tr|tt|u|ul|var|video"
 )
 _TAG = re.compile(rf"</?(?:{_TAG_NAMES})\s{{0,8}}/?>|</?[a-z][\w:-]{{0,40}}[\s/][^<>]{{0,2000}}=[^<>]{{0,2000}}>", re.I)
-_LINK = re.compile(r"!?\[([^\]\n]{0,300})\](?:\([^)\n]{0,1000}\)|\[[^\]\n]{0,100}\])")
+_LINK = re.compile(r"!?\[([^\]\n]{0,300})\](?:\((?:[^()\n]|\([^()\n]{0,200}\)){0,1000}\)|\[[^\]\n]{0,100}\])")
 _AUTOLINK = re.compile(r"<((?:https?|mailto):[^<>\s]{1,1000})>", re.I)
 _ACTIVE = re.compile(r"\b(?:javascript|vbscript|livescript)\s{0,4}:\s{0,4}\S{0,2000}|\bdata:[a-z/+.-]{0,60}[;,]\S{0,4000}", re.I)
 _CODE = re.compile(r"(`{1,3})([^`\n]{1,400}?)\1")

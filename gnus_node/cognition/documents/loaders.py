@@ -25,7 +25,7 @@ MAX_FILES = 20_000
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_CORPUS_BYTES = 512 * 1024 * 1024
 MAX_FOLDER_DEPTH = 16
-LOADER_VERSION = 5
+LOADER_VERSION = 6
 """Part of every digest: raised when a loader or the analysis gives other passages or terms for the same source."""
 _SUFFIXES = (".md", ".markdown", ".txt")
 

@@ -6,7 +6,7 @@ tools. A passage is only ever quoted, whatever it says.
 
 from __future__ import annotations
 
-from gnus_node.content.asked import is_data
+from gnus_node.content.asked import changes_a_file, is_data
 from gnus_node.content.derived import Derived, Form, conclude, derived
 from gnus_node.content.filenames import is_of_file, named_files
 from gnus_node.content.quoting import plain_quote
@@ -64,6 +64,8 @@ def answer(text: str, passages: tuple[Passage, ...], *, read: int = 0) -> Draft:
     """
     if is_data(text):
         return abstain("NOT_A_QUESTION")
+    if changes_a_file(text):
+        return abstain("CAPABILITY_DENIED")
     question = analyse(text)
     files = named_files(text)
     if files:

@@ -165,7 +165,8 @@ def _fields(reader: _Reader) -> Iterator[Piece]:
             start = labels[0].end()  # the value repeats its label
         if start < end:
             several = len(labels) > 1 and labels[0].start() <= start and text.count("\n", start, end) + 1 >= len(labels)
-            yield reader.piece(path, start, end, field=True, record=several)
+            if several or not reader.stop(start) < end:  # a value is one paragraph
+                yield reader.piece(path, start, end, field=True, record=several)
     for at, label in enumerate(labels):
         stop = labels[at + 1].start() if at + 1 < len(labels) else len(text)
         stop = min(stop, reader.stop(label.end()), label.end() + MAX_FIELD)
@@ -180,7 +181,7 @@ def _rows(reader: _Reader) -> Iterator[Piece]:
     for table in reader.tables:
         for row in table.rows:
             label = text[slice(*row[0])].strip("`* ")
-            others = " ".join(text[a:b] for a, b in row[1:])
+            others = " ".join(f"{column} {text[a:b]}" for column, (a, b) in zip(table.columns[1:], row[1:], strict=False))
             if not label:
                 continue
             if len(row) == 2 and row[1][0] < row[1][1]:

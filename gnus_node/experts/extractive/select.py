@@ -17,8 +17,18 @@ from gnus_node.experts.backend import Passage
 from gnus_node.experts.extractive.pieces import Piece, path_of, pieces
 from gnus_node.experts.extractive.question import Ask, Concept, Question
 from gnus_node.experts.extractive.subjects import aliases, is_document, main_stems, subject_stems, unclear_roots
-from gnus_node.experts.extractive.values import MAX_ANSWER, bare_items, date_span, fits, numbers_of, quantity, says_new, value_span
-from gnus_node.experts.extractive.words import SOFT_STEMS, STOP_STEMS, keys, parts, stems, words
+from gnus_node.experts.extractive.values import (
+    MAX_ANSWER,
+    bare_items,
+    date_span,
+    fits,
+    numbers_of,
+    quantity,
+    says_new,
+    value_span,
+    worded_quantity,
+)
+from gnus_node.experts.extractive.words import SOFT_STEMS, STOP_STEMS, fold, keys, parts, stems, words
 
 MAX_PASSAGES = 64
 MAX_LISTED = 2_600
@@ -38,6 +48,9 @@ _PLACEHOLDER = re.compile(r"(?<=[a-z] )[A-Z]{2,}\b")
 """What of a label stands for anything: KEY in "asserted by KEY"."""
 _CODE_NAME = re.compile(r"_|\b[A-Z]{2,}\b|^-")
 """A label that is a code, an identifier or an option: another thing than the word it is made of."""
+_DETERMINERS = frozenset({"a", "an", "the", "each", "every", "any", "this"})
+_THING = re.compile(r"(?:an?|the|one|any|every|what|who|whoever|where)\b", re.I)
+"""How a sentence goes on that says what something is, and not how it is."""
 _GLOSSARY = re.compile(r"\b(?:glossary|definitions?|terms|terminology|vocabulary)\b", re.I)
 _IS = re.compile(r"\s*(?:\([^)]{0,60}\)\s*)?(?:is|are|was|were|means|refers to|denotes|stands for|[-–—:])\s", re.I)
 
@@ -148,7 +161,9 @@ def _sentence_score(piece: Piece, question: Question, place: _Place) -> float | 
         return None
     if len(question.concepts) == 1 and not _opens_with(piece, question.concepts[0]):
         return None  # it mentions the thing, but says something else
-    if (terse and not dated and inside < len(question.concepts)) or (question.unit is not None and quantity(text, question.unit) is None):
+    if terse and not dated and inside < len(question.concepts):
+        return None
+    if question.unit is not None and quantity(text, question.unit) is None and not worded_quantity(text, question.unit):
         return None
     soft = len(here & question.own & SOFT_STEMS)
     return 10.0 * inside / len(question.concepts) + 4.0 * covered / (2 * len(question.concepts)) + 0.3 * soft - 0.02 * len(piece.words)
@@ -211,11 +226,13 @@ def _definition_score(piece: Piece, question: Question) -> float | None:
     for word in piece.words:
         if word.stem in things:
             seen.add(word.stem)
+        elif not seen and fold(word.raw) not in _DETERMINERS and word.stem in STOP_STEMS:
+            return None  # "How the pump is set" does not say what a pump is
         elif word.stem not in STOP_STEMS:
             return None if not (same_label and piece.before in (0, piece.start)) else 8.0
         if seen == things:
             after = piece.passage.text[word.end : piece.end].lstrip("`*\"'”)")
-            if _IS.match(after):
+            if (is_ := _IS.match(after)) and (not question.strict or _THING.match(after, is_.end())):
                 return 15.0
             break
     return 8.0 if same_label and piece.before in (0, piece.start) else None

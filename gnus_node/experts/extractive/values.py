@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from gnus_node.content.unit_table import Unit
-from gnus_node.experts.extractive.pieces import Piece, abbreviated
+from gnus_node.experts.extractive.pieces import Piece, abbreviated, line_breaks
 from gnus_node.experts.extractive.question import Ask, Question
 from gnus_node.experts.extractive.words import Word, fold, words
 from gnus_node.experts.symbolic.numbers import SCALES, TEENS, TENS, UNITS
@@ -25,8 +25,8 @@ _DATE = re.compile(
     rf"\b(?:{_DAY} (?:of )?(?:{_MONTHS})\.?,? \d{{4}}|(?:{_MONTHS})\.? {_DAY},? \d{{4}}|\d{{4}}-\d\d-\d\d|(?:{_MONTHS}) \d{{4}})\b", re.I
 )
 _MONTH = re.compile(r"\b(january|february|march|april|may|june|july|august|september|october|november|december)\b", re.I)
-_AFTER_VALUE = re.compile(r"\s*(?:;|\n|\s\(|\bnote\s*[:-])|\.\s")
-_AFTER_LIST = re.compile(r"\s*(?:\n|;?\s*\bnote\s*[:-])")
+_AFTER_VALUE = re.compile(r"\s*(?:;|\s\(|\bnote\s*[:-])|\.\s")
+_AFTER_LIST = re.compile(r"\s*(?:;?\s*\bnote\s*[:-])")
 _AMOUNT = re.compile(r"^(?P<name>[^\d;,]*[^\W\d][^\d;,]*?)\s+[\d.,]+\s*(?:%|[a-z²³]{1,3}(?:\s[a-z²³]{1,3})?)?\s*(?:\([^()]*\))?\s*$")
 """An item of a list that names a thing and then measures it: ``Spain 1,224 km``."""
 MAX_ITEMS = 64
@@ -83,6 +83,18 @@ def quantity(text: str, unit: Unit) -> tuple[int, int] | None:
     return None
 
 
+_WORDED = re.compile(rf"\b(?:{'|'.join(sorted(_NUMBER_WORDS))})\s+([A-Za-z]+(?: [A-Za-z]+)?)", re.I)
+
+
+def worded_quantity(text: str, unit: Unit) -> bool:
+    """Whether a number in words stands before exactly this unit: ``two days``."""
+    for found in _WORDED.finditer(text):
+        tokens = tokenize(found[1])
+        if any(u.dimension == unit.dimension and u.factor == unit.factor for u, _ in read_unit(tokens or (), 0)):
+            return True
+    return False
+
+
 def _width(text: str, raws: Sequence[str]) -> int:
     at = 0
     for raw in raws:
@@ -113,6 +125,8 @@ def bare_items(text: str) -> tuple[str, ...]:
 def value_span(piece: Piece, question: Question) -> tuple[int, int] | None:
     """The answer within a field's value."""
     text = piece.text
+    if "\n" in text and (breaks := line_breaks(text)):
+        text = text[: breaks[0]]
     if question.unit is not None:
         found = quantity(text, question.unit)
         return (piece.start + found[0], piece.start + found[1]) if found else None
