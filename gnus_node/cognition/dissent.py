@@ -18,7 +18,7 @@ MAX_NOTES = 3
 """Most dissenting answers that are told."""
 MAX_TOLD = 300
 """Most of a dissenting answer that is told, in characters."""
-DRIFT = Fraction(1, 4)
+DRIFT = Fraction(1, 2)
 """Figures that differ by at most this share may be of different dates; more is a contradiction whatever the dates."""
 _DATE = re.compile(r"\s{0,3}\(([^()]{0,40}?\b(?:19|20)\d\d\b[^()]{0,20})\)")
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gnus_node.cognition.documents.analysis import name_tokens
 from gnus_node.cognition.documents.index import CorpusIndex
 from gnus_node.cognition.documents.ranking import Retrieved
 from gnus_node.cognition.documents.search import retrieve
 from gnus_node.content.asked import asked
-from gnus_node.content.derived import facts_of
+from gnus_node.content.derived import derived
 from gnus_node.content.scrub import instruction_scrub
 from gnus_node.net.context import RoleContext
 from gnus_node.net.gate import admit_dispatch, attest_task
@@ -68,13 +69,14 @@ class GroundingService:
 
 def evidence_for(question: str, corpora: Sequence[CorpusIndex], *, now_ms: int, tenant: str | None = None) -> list[Retrieved]:
     """The passages for a question; for a derived one also those for each fact it rests on. Blocking."""
-    facts = facts_of(question)
-    if len(facts) == 1:
+    asked = derived(question)
+    if asked is None:
         return retrieve(question, corpora, limit=MAX_ITEMS, now_ms=now_ms, tenant=tenant)
-    found: dict[str, Retrieved] = {}
-    for fact in facts:
+    found = {r.passage.evidence_id: r for r in retrieve(question, corpora, limit=MAX_ITEMS // 2, now_ms=now_ms, tenant=tenant)}
+    for fact, name in zip(asked.facts, asked.names, strict=True):
         for one in retrieve(fact, corpora, limit=MAX_ITEMS // 2, now_ms=now_ms, tenant=tenant):
-            found.setdefault(one.passage.evidence_id, one)
+            if not name or not one.passage.names or name_tokens(name) in map(name_tokens, one.passage.names):
+                found.setdefault(one.passage.evidence_id, one)
     return list(found.values())
 
 

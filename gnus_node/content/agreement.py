@@ -21,13 +21,15 @@ _ITEM_END = re.compile(r"\s*[;\n]\s*|,\s+(?![0-9]{3}\b)|\s+and\s+")
 _BRACKETS = re.compile(r"\([^()]{0,300}\)")
 MAX_ITEMS = 64
 """Items of a list that are compared."""
+_SHORT = {"st": "saint", "ste": "sainte", "mt": "mount"}
+_APOSTROPHES = str.maketrans("", "", "'’‘ʻʼ`")
 _ARTICLES = frozenset({"the", "a", "an"})
 
 
 def words(text: str) -> tuple[str, ...]:
     """Case-folded words without marks, punctuation and articles; numbers without separators."""
     flat = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
-    found = [w.replace(",", "") if w[-1].isdigit() else w for w in _WORD.findall(flat)]
+    found = [w.replace(",", "") if w[-1].isdigit() else _SHORT.get(w, w) for w in _WORD.findall(flat.translate(_APOSTROPHES))]
     return tuple(w for w in found if w not in _ARTICLES)
 
 
@@ -62,7 +64,7 @@ def agree(a: str, b: str) -> bool:
     """Whether two answers say the same."""
     left, right = number_of(a), number_of(b)
     if left is not None and right is not None:
-        return abs(left - right) <= NUMBER_TOLERANCE * max(abs(left), abs(right))
+        return abs(left - right) <= max(NUMBER_TOLERANCE * max(abs(left), abs(right)), _rounding(a, b), _rounding(b, a))
     first, second = words(bare(a)), words(bare(b))
     if first == second and first:
         return True
@@ -72,6 +74,14 @@ def agree(a: str, b: str) -> bool:
     if not first or not second:
         return False
     return first == second or _within(first, second) or _within(second, first) or _lists_agree(a, b)
+
+
+def _rounding(short: str, long: str) -> Fraction:
+    """Half of the last place of a number that is written with fewer decimals than the other; nothing where it is not."""
+    places = [
+        max((len(w.partition(".")[2]) for w in words(bare(text)) if w.lstrip("+-")[:1].isdigit()), default=0) for text in (short, long)
+    ]
+    return Fraction(1, 2 * 10 ** places[0]) if places[0] < places[1] else Fraction(0)
 
 
 def _lists_agree(a: str, b: str) -> bool:

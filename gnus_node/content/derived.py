@@ -113,12 +113,6 @@ def _attribute(how: str) -> tuple[str, bool] | None:
     return _ALONE.get(rest[-1], " ".join(rest)), less
 
 
-def facts_of(question: str) -> tuple[str, ...]:
-    """The questions to look for evidence with: the question itself, and the facts a derived one rests on."""
-    found = derived(question)
-    return (question, *found.facts) if found else (question,)
-
-
 def conclude(question: Derived, quotes: Sequence[str]) -> str | None:
     """The answer that follows from one quoted value for each fact, or None where none does."""
     if len(quotes) != len(question.facts) or not all(quotes):

@@ -113,7 +113,7 @@ _STRICT = re.compile(
 )
 _OF = re.compile(
     r"^\W*(?:what|who|which|where|when|name|give|tell me|state|find)?(?:'s| is| are| was| were)?\s*(?:the |an? |its )?"
-    r"([^,;]{2,80}?) (?:of|in|for) (?:the )?([^,;]{2,80}?)\W*$",
+    r"([^,;]{2,80}?) (?:of|in|for) (?:the )?([^;]{2,80}?)\W*$",
     re.I,
 )
 _QUANTITIES = stems(

@@ -146,7 +146,9 @@ def _sentence_score(piece: Piece, question: Question, place: _Place) -> float | 
     near = around | piece.stems_before
     covered = sum(2 if c.covered(around) else c.covered(near) for c in question.concepts)
     inside = sum(c.covered(here) for c in question.concepts)
-    if covered * 50 < MIN_COVERAGE * len(question.concepts) or inside * 2 < len(question.concepts):
+    asked = question.predicates or question.concepts  # the names are all there; a long name must not stand in for what is asked of it
+    told = sum(2 if c.covered(around) else c.covered(near) for c in asked)
+    if told * 50 < MIN_COVERAGE * len(asked) or inside * 2 < len(question.concepts):
         return None
     terse = len(piece.path) > 1 and not text.endswith((".", "!", ":")) and not piece.listing
     lettered = sum(w.raw[0].isalpha() for w in piece.words)
