@@ -152,8 +152,13 @@ def _freshness(number: int, judged: Sequence[Judged], held: dict[str, tuple[Cite
 
 
 def _speaker(members: Sequence[Judged], held: dict[str, tuple[Cited, ...]]) -> Draft:
-    """Whose wording is used: derived before cited before bare, then the shorter one."""
-    return min((m.draft for m in members), key=lambda d: (not _derived(d), not held.get(d.expert_id), len(d.answer), d.expert_id))
+    """Whose wording is used: derived before cited before bare, a trusted source's before others, then the shorter one."""
+
+    def order(draft: Draft) -> tuple[bool, bool, bool, int, str]:
+        cited = held.get(draft.expert_id, ())
+        return not _derived(draft), not cited, not any(c.trusted for c in cited), len(draft.answer), draft.expert_id
+
+    return min((m.draft for m in members), key=order)
 
 
 def _cited(number: int, judged: Sequence[Judged], held: dict[str, tuple[Cited, ...]]) -> tuple[Cited, ...]:

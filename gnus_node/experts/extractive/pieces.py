@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, islice
 
 from gnus_node.content.tables import Table, markdown_tables, separated_values, trimmed
@@ -62,6 +63,7 @@ class Piece:
         return self.passage.text[self.start : self.end]
 
 
+@lru_cache(maxsize=4096)
 def path_of(title: str) -> tuple[str, ...]:
     """The segments of a title."""
     return tuple(s for s in (p.strip(" #`*") for p in _PATH.split(title)) if s)
@@ -113,6 +115,8 @@ class _Reader:
 
 def line_breaks(text: str) -> list[int]:
     """The places of the line breaks that end something, in order; the others are only where a line was full."""
+    if "\n" not in text:
+        return []
     lines: list[tuple[int, int]] = []
     at = 0
     for line in text.split("\n"):

@@ -269,7 +269,7 @@ def _candidates(passage: Passage, question: Question, around: _Surroundings, nam
         if (made := _made(piece, question)) is None:
             continue
         start, end, shown = made
-        label = _leaf(piece, piece.path[rooted:], question)
+        label = _leaf(piece, piece.path[rooted:], question) if piece.field else frozenset()
         numbers = numbers_of(words(passage.text[start:end]), question)
         full = all(c.covered(piece.stems | subject) for c in question.concepts)
         row = piece.path[-2] if piece.row else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from gnus_node.experts.backend import Passage
 from gnus_node.experts.extractive.pieces import path_of
@@ -37,6 +38,7 @@ def is_document(passage: Passage) -> bool:
     return bool(_DOCUMENT.search(passage.uri) or re.search(r"[./]", root)) or passage.corpus in ("tool", "memory")
 
 
+@lru_cache(maxsize=4096)
 def main_stems(root: str) -> frozenset[str]:
     """The stems of a root before comma or brackets."""
     return stems(re.sub(r"\([^)]*\)", " ", root).partition(",")[0])

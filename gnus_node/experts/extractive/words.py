@@ -18,6 +18,8 @@ def _set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+MAX_CACHED = 160
+"""Longest text whose stems are kept, in characters."""
 STOP = _set(
     "the a an of in on at to for from by with and or is are was were be been being do does did done has have had having it its this that"
     " these those there here which what whats who whom whose when where why how me my you your i we our us they their them he she his her"
@@ -94,6 +96,12 @@ def content(found: Iterable[Word]) -> frozenset[str]:
 
 def stems(text: str) -> frozenset[str]:
     """The content stems of a text, as ``content``."""
+    return _label_stems(text) if len(text) <= MAX_CACHED else _with_parts(keys(text))
+
+
+@lru_cache(maxsize=4096)
+def _label_stems(text: str) -> frozenset[str]:
+    """Labels come again and again."""
     return _with_parts(keys(text))
 
 
