@@ -58,7 +58,7 @@ def choose(question: Question, passages: Sequence[Passage], named: frozenset[str
     best = ranked[0]
     others = [c for c in ranked[1:] if (c.passage.evidence_id, c.start, c.end) != (best.passage.evidence_id, best.start, best.end)]
     near = [c for c in others if c.score >= best.score - _margin(best, c)]
-    meant = [c for c in near if _another_thing(best, c)] or [
+    meant = [c for c in near if _another_thing(best, c, question)] or [
         t for c in (best, *near) for t in _namesakes(c, question, passages) if agree(c.text, best.text) and not agree(t.text, best.text)
     ]
     if meant or best.unclear:
@@ -75,12 +75,14 @@ def _margin(best: Candidate, other: Candidate) -> float:
     return FIELD_MARGIN if best.field and other.field and best.passage.corpus != other.passage.corpus else RIVAL_MARGIN
 
 
-def _another_thing(best: Candidate, other: Candidate) -> bool:
+def _another_thing(best: Candidate, other: Candidate, question: Question) -> bool:
     """Whether a field is as good an answer, but of another thing than the best one: another country, another row."""
     if not (best.field and other.field) or best.anchored != other.anchored or agree(best.text, other.text):
         return False
     if best.passage.evidence_id == other.passage.evidence_id:
         return best.row != other.row and bool(best.row) and bool(other.row)
+    if best.row and other.row and is_document(best.passage) and best.subject == other.subject:
+        return best.row != other.row and not (stems(best.row) | stems(other.row)) & question.own  # "the default": of what?
     return other.subject != best.subject and not (is_document(best.passage) and is_document(other.passage))
 
 

@@ -163,20 +163,19 @@ def abbreviated(text: str, end: int) -> bool:
 def _fields(reader: _Reader) -> Iterator[Piece]:
     text, path = reader.text, reader.path
     labels = [m for m in _LABEL.finditer(text) if len(m[1].split()) <= MAX_LABEL_WORDS and not reader.tabular(m.start(1))]
+    start, end = trimmed(text, 0, len(text))
+    several = len(labels) > 1 and labels[0].start() <= start and text.count("\n", start, end) + 1 >= len(labels)
     if len(path) > 1 and len(text) <= MAX_FIELD:
-        start, end = trimmed(text, 0, len(text))
         if labels and labels[0].start() <= start and stems(labels[0][1]) <= stems(" ".join(path)):
             start = labels[0].end()  # the value repeats its label
-        if start < end:
-            several = len(labels) > 1 and labels[0].start() <= start and text.count("\n", start, end) + 1 >= len(labels)
-            if several or not reader.stop(start) < end:  # a value is one paragraph
-                yield reader.piece(path, start, end, field=True, record=several)
+        if start < end and (several or reader.stop(start) >= end):  # a value is one paragraph
+            yield reader.piece(path, start, end, field=True, record=several)
     for at, label in enumerate(labels):
         stop = labels[at + 1].start() if at + 1 < len(labels) else len(text)
         stop = min(stop, reader.stop(label.end()), label.end() + MAX_FIELD)
         start, end = trimmed(text, label.end(), stop)
         if start < end:
-            yield reader.piece((*path, label[1]), start, end, field=True)
+            yield reader.piece((*path, label[1]), start, end, field=True, row=several and len(path) > 1)
 
 
 def _rows(reader: _Reader) -> Iterator[Piece]:

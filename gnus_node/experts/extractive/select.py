@@ -114,8 +114,8 @@ def _label_problem(piece: Piece, path: tuple[str, ...], question: Question) -> b
     return bool(leaf - question.stems - _DEFAULT_LEAF) or not leaf & (question.stems | _DEFAULT_LEAF)
 
 
-def _field_score(piece: Piece, question: Question, place: _Place, rooted: bool) -> float | None:
-    """The score of a field, or None where it does not answer."""
+def _field_score(piece: Piece, question: Question, place: _Place, rooted: bool, prose: bool) -> float | None:
+    """The score of a field, or None where it does not answer. In ``prose`` a value that mentions what is asked does not answer it."""
     path = piece.path[1:] if rooted else piece.path
     if not path or not question.predicates or _label_problem(piece, path, question):
         return None
@@ -123,7 +123,7 @@ def _field_score(piece: Piece, question: Question, place: _Place, rooted: bool) 
     value = piece.stems
     if not all(c.covered(around) for c in question.names):
         return None
-    if not all(c.covered(around | value) for c in question.predicates):
+    if not all(c.covered(around if prose else around | value) for c in question.predicates):
         return None
     label = stems(" ".join(path[-2:]))
     if not any(c.covered(label) for c in question.predicates):
@@ -206,6 +206,16 @@ def _same_name(things: frozenset[str], segment: str, question: Question) -> bool
     return bool(things) and (things in (named, apart) or frozenset(p for t in things for p in (parts(t) or [t])) == named)
 
 
+def _written(label: str, text: str) -> float | None:
+    """How well a label is what the question wrote: as it stands; a word where the label is a code; None where an option is no word at all."""
+    if label in text:
+        return 2.0
+    if label.startswith("-"):
+        core = label.strip("-")
+        return -2.0 if "-" in core and (core in text or core.replace("-", "_") in text) else None
+    return 0.0 if _CODE_NAME.search(label) is None else -2.0
+
+
 def _definition_score(piece: Piece, question: Question) -> float | None:
     """The score of a piece as a definition of the one thing asked about, or None."""
     things = frozenset(c.stem for c in question.concepts)
@@ -216,10 +226,12 @@ def _definition_score(piece: Piece, question: Question) -> float | None:
             return None
         column = frozenset(piece.path[-1].casefold().strip("`* ").split())
         meaning = len(piece.path) > 1 and bool(column) and column <= _MEANINGS and _same_name(things, piece.path[-2], question)
-        if not meaning and not same_label:
+        if not meaning and (not same_label or piece.row):
             return None
         label = piece.path[-2 if meaning else -1].strip("`* ")
-        written = 2.0 if label in question.text else 0.0 if _CODE_NAME.search(label) is None else -2.0
+        written = _written(label, question.text)
+        if written is None:
+            return None
         glossary = 3.0 * any(_GLOSSARY.search(segment) is not None for segment in piece.path[:-1])
         return FIELD_BONUS + meaning + written + glossary - 3.0 * piece.record
     if len(piece.words) < 4 or len(text) > MAX_ANSWER or not says_new(piece.words, question):
@@ -264,7 +276,7 @@ def _candidates(passage: Passage, question: Question, around: _Surroundings, nam
     found: list[Candidate] = []
     for piece in pieces(passage):
         place = _Place(subject, stems(" ".join(piece.path[rooted:])), address)
-        if (piece.field and foreign) or (score := _score(piece, question, place, rooted)) is None:
+        if (piece.field and foreign) or (score := _score(piece, question, place, rooted, document)) is None:
             continue
         if (made := _made(piece, question)) is None:
             continue
@@ -304,19 +316,20 @@ def _made(piece: Piece, question: Question) -> tuple[int, int, str] | None:
     span = value_span(piece, question)
     if span is None:
         return None
-    if question.plural and question.unit is None and question.ask in (Ask.WHAT, Ask.WHO, Ask.WHERE) and not question.quantity:
+    several = question.plural or piece.path[-1].endswith("s")
+    if several and question.unit is None and question.ask in (Ask.WHAT, Ask.WHO, Ask.WHERE) and not question.quantity:
         names = bare_items(piece.passage.text[span[0] : span[1]])
         return (*span, "; ".join(names))
     return (*span, "")
 
 
-def _score(piece: Piece, question: Question, place: _Place, rooted: bool) -> float | None:
+def _score(piece: Piece, question: Question, place: _Place, rooted: bool, document: bool) -> float | None:
     if question.defines and (score := _definition_score(piece, question)) is not None:
         return score
     if question.strict:
         return None
     if piece.field:
-        return _field_score(piece, question, place, rooted)
+        return _field_score(piece, question, place, rooted, document and not piece.record)
     # what one thing is, only a definition says; a sentence that merely mentions it does not
     return None if question.defines and len(question.concepts) == 1 else _sentence_score(piece, question, place)
 

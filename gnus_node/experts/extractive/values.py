@@ -30,6 +30,8 @@ _AFTER_LIST = re.compile(r"\s*(?:;?\s*\bnote\s*[:-])")
 _AMOUNT = re.compile(r"^(?P<name>[^\d;,]*[^\W\d][^\d;,]*?)\s+[\d.,]+\s*(?:%|[a-z²³]{1,3}(?:\s[a-z²³]{1,3})?)?\s*(?:\([^()]*\))?\s*$")
 """An item of a list that names a thing and then measures it: ``Spain 1,224 km``."""
 MAX_ITEMS = 64
+MAX_BARE = 8
+"""Longest value that is taken for what its label says, in words."""
 _EMPTY = frozenset({"", "na", "n/a", "-", "unknown", "tbd", "todo"})
 
 
@@ -122,6 +124,12 @@ def bare_items(text: str) -> tuple[str, ...]:
     return tuple(m["name"].strip() for m in found if m) if all(found) else ()
 
 
+def _fits_value(answer: str, question: Question) -> bool:
+    """Whether a field's value looks like the answer; prose under a label must say itself what it counts."""
+    found = words(answer)
+    return fits(answer, found, question, value=len(found) <= MAX_BARE or question.ask is not Ask.NUMBER)
+
+
 def value_span(piece: Piece, question: Question) -> tuple[int, int] | None:
     """The answer within a field's value."""
     text = piece.text
@@ -142,6 +150,6 @@ def value_span(piece: Piece, question: Question) -> tuple[int, int] | None:
     while start < end and text[start] in " `*\"'":
         start += 1
     answer = text[start:end]
-    if fold(answer) in _EMPTY or len(answer) > MAX_ANSWER or not fits(answer, words(answer), question, value=True):
+    if fold(answer) in _EMPTY or len(answer) > MAX_ANSWER or not _fits_value(answer, question):
         return None
     return piece.start + start, piece.start + end

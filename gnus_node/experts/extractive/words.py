@@ -32,7 +32,7 @@ SOFT = _set(
     " contain contains content contents read exact exactly approximately approximate many much kind type sort today now gain gained become"
     " became happen happened take took taken place occur occurred hold held list describe explain mean means word words write written"
     " located situated found lie lies question answer come comes get gets got go goes use uses used using"
-    " call calls full rate rates level levels cover covers span spans occupy occupies"
+    " call calls rate rates level levels cover covers span spans occupy occupies"
 )
 """Words that help to choose but whose absence decides nothing."""
 
