@@ -50,6 +50,12 @@ class Cited:
         return self.title.split(" > ")[0] or self.uri
 
     @property
+    def thing(self) -> str:
+        """What the passage is about, as its title says: a document's row or section, else the document or thing itself."""
+        path = self.title.split(" > ")
+        return path[-1] if "." in path[0] else self.document
+
+    @property
     def date(self) -> str:
         """The date that stands in brackets right after the span, "" where none does."""
         found = _DATE.match(self.text, self.span[1])

@@ -195,7 +195,7 @@ def _why_not(drafts: Sequence[Draft], tool_reason: str) -> tuple[str, str, tuple
     rivals = {(c.record, c.item, c.span): c for d in drafts if d.reason == "AMBIGUOUS" for c in d.rivals}
     if rivals:
         told = tuple(rivals.values())[:MAX_MEANINGS]
-        meanings = [f"{c.document}: {c.quote}" for at, c in enumerate(told) if not any(agree(c.quote, o.quote) for o in told[:at])]
+        meanings = [f"{c.thing}: {c.quote}" for at, c in enumerate(told) if not any(agree(c.quote, o.quote) for o in told[:at])]
         return (
             "AMBIGUOUS",
             f"The question fits more than one thing, so no single answer is given. {'; '.join(meanings)}. Say which is meant.",

@@ -63,7 +63,7 @@ def choose(question: Question, passages: Sequence[Passage], named: frozenset[str
     ]
     if meant or best.unclear:
         asked = frozenset(c.stem for c in question.concepts)
-        named_all = all(c.passage.corpus == "tool" or c.anchored or main_stems(c.subject) & asked for c in (best, *meant))
+        named_all = all(is_document(c.passage) or c.anchored or main_stems(c.subject) & asked for c in (best, *meant))
         return Choice(best, (), (), tuple(_each_thing((best, *meant)))) if named_all else None
     support = tuple(c for c in near if c.passage.evidence_id != best.passage.evidence_id and same_answer(c.text, best.text))
     return Choice(best, support, tuple(c for c in others if contradicts(best, c, question)))
@@ -81,7 +81,7 @@ def _another_thing(best: Candidate, other: Candidate, question: Question) -> boo
         return False
     if best.passage.evidence_id == other.passage.evidence_id:
         return best.row != other.row and bool(best.row) and bool(other.row)
-    if best.row and other.row and is_document(best.passage) and best.subject == other.subject:
+    if best.row and other.row and is_document(best.passage) and is_document(other.passage):
         return best.row != other.row and not (stems(best.row) | stems(other.row)) & question.own  # "the default": of what?
     return other.subject != best.subject and not (is_document(best.passage) and is_document(other.passage))
 

@@ -219,7 +219,7 @@ def _written(label: str, text: str) -> float | None:
 def _definition_score(piece: Piece, question: Question) -> float | None:
     """The score of a piece as a definition of the one thing asked about, or None."""
     things = frozenset(c.stem for c in question.concepts)
-    same_label = bool(piece.path) and _same_name(things, piece.path[-1], question)
+    same_label = bool(piece.path) and _same_name(things, piece.path[-1], question) and _written(piece.path[-1], question.text) is not None
     text = piece.text
     if piece.field:
         if not says_new(piece.words, question):
@@ -311,6 +311,8 @@ def _made(piece: Piece, question: Question) -> tuple[int, int, str] | None:
         short = question.ask is Ask.TIME and not piece.text.endswith((".", "!")) and date_span(piece.text)
         return (piece.start + short[0], piece.start + short[1], "") if short else (piece.start, piece.end, "")
     if piece.record:
+        if question.ask is not Ask.WHAT:
+            return None
         shown = "; ".join(plain_quote(line) for line in piece.text.split("\n") if line.strip())
         return (piece.start, piece.end, shown) if len(shown) <= MAX_ANSWER else None
     span = value_span(piece, question)
