@@ -87,6 +87,7 @@ ANSWERED = {
     # a file that is named
     "How deep is the old well in well.txt?": "The old well is 43 metres deep.",
     "What is the date of version 2.4 in well.txt?": "3 March 2025",
+    "What is the release date in notes.md?": "The release date is 12 May 2031.",
     "How many ceramic fuses are in stock.csv?": "48",
     "Which item is on shelf B1 according to stock.csv?": "rain funnel",
     "What is in stock.csv?": "copper wire 1.5 mm; ceramic fuse 10 A; rain funnel",

@@ -81,6 +81,11 @@ class _Reader:
         self.breaks = line_breaks(self.text)
         csv = separated_values(self.text) if passage.source_class == "tool" else None
         self.tables: Sequence[Table] = [csv] if csv else markdown_tables(self.text, 0, len(self.text))
+        self.labels = [m for m in _LABEL.finditer(self.text) if len(m[1].split()) <= MAX_LABEL_WORDS and not self.tabular(m.start(1))]
+        first, last = trimmed(self.text, 0, len(self.text))
+        lines = 1 + len([b for b in self.breaks if b < last])
+        self.labelled = bool(self.labels) and self.labels[0].start() <= first and lines <= len(self.labels)
+        """Whether every line is a label with its value: then nothing of it is prose."""
 
     def piece(
         self,
@@ -162,9 +167,9 @@ def abbreviated(text: str, end: int) -> bool:
 
 def _fields(reader: _Reader) -> Iterator[Piece]:
     text, path = reader.text, reader.path
-    labels = [m for m in _LABEL.finditer(text) if len(m[1].split()) <= MAX_LABEL_WORDS and not reader.tabular(m.start(1))]
+    labels = reader.labels
     start, end = trimmed(text, 0, len(text))
-    several = len(labels) > 1 and labels[0].start() <= start and text.count("\n", start, end) + 1 >= len(labels)
+    several = len(labels) > 1 and reader.labelled
     if len(path) > 1 and len(text) <= MAX_FIELD:
         if labels and labels[0].start() <= start and stems(labels[0][1]) <= stems(" ".join(path)):
             start = labels[0].end()  # the value repeats its label
@@ -205,6 +210,8 @@ def _sentences(reader: _Reader) -> Iterator[Piece]:
     ends = [*(a for a, _ in cuts), len(text)]
     before = 0
     heading: tuple[str, ...] = ()
+    if reader.labelled and len(reader.path) > 1:
+        return
     for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
         lead = _MARKUP.match(text, start, end)
         first, last = trimmed(text, lead.end() if lead and lead.end() < end else start, end)

@@ -166,12 +166,13 @@ def analyse(text: str) -> Question:
     found = [w for w in words(text) if not (unit_start <= w.start and w.end <= unit_end)]
     own = frozenset(w.stem for w in found)
     joined = frozenset(s for group in SYNONYMS for phrase in group if len(phrase) > 1 and phrase <= own for s in phrase)
+    owned = _OF.match(text) is not None
     concepts: dict[str, Concept] = {}
     measure = ""
     for at, word in enumerate(found):
         if ask in (Ask.NUMBER, Ask.TIME) and fold(word.raw) in _KIND_WORDS and at <= 3:
             measure = measure or _MEASURES.get(fold(word.raw), "")
-        elif ask is Ask.TIME and fold(word.raw) in _TIME_WORDS:
+        elif ask is Ask.TIME and owned and fold(word.raw) in _TIME_WORDS:
             continue
         elif word.stem not in STOP_STEMS and (word.stem not in SOFT_STEMS or word.stem in joined) and len(concepts) < MAX_CONCEPTS:
             name = word.raw[0].isdigit() or (word.capital and at > 0 and not _heading(found))
