@@ -176,9 +176,7 @@ class NodeAdmin:
 
     async def doctor(self) -> list[dict[str, Any]]:
         """What a running node knows of its own weaknesses, worst first. ``state`` is doctor's: problem, warn, missing, note."""
-        found = [
-            {"state": "problem", "name": "node", "what": f.what, "why": f.row.meaning, "fix": f.fix, "code": f.code} for f in self._faults()
-        ]
+        found = [{"state": "problem", "what": f.what, "why": f.row.meaning, "fix": f.fix, "code": f.code} for f in self._faults()]
         if (self._config.node.data_dir / FOLDER / "authority.seed").exists():
             found.append(authority_here(self._config.node.profile))
         if not self._config.corpora:
