@@ -13,6 +13,7 @@ from gnus_node.config.model import NodeConfig
 from gnus_node.evidence.bundle import import_trust
 from gnus_node.net import rpc
 from gnus_node.net.context import NodeContext
+from gnus_node.net.presence import Presence
 from gnus_node.ports.submit import Answered, Ask, Caller, StatusSink
 from gnus_node.records.enums import AnswerType, PrivacyMode, RoleName
 from gnus_node.records.errors import GnusError
@@ -77,6 +78,8 @@ class NodeAdmin:
         charter: bytes,
         trust_file: Path,
         problems: Callable[[], list[str]],
+        presence: Presence,
+        addresses: tuple[str, ...],
     ) -> None:
         self._config = config
         self._context = context
@@ -87,6 +90,25 @@ class NodeAdmin:
         self._charter = charter
         self._trust_file = trust_file
         self._problems = problems
+        self._presence = presence
+        self._addresses = addresses
+
+    def _peers(self) -> list[dict[str, Any]]:
+        """Every granted node, this one included, as this node sees it."""
+        directory, now = self._context.directory, self._context.clock.monotonic()
+        return [
+            {
+                "node_id": row.node_id,
+                "alive": row.alive,
+                "answers": directory.health.well(row.node_id, now),
+                "roles": [str(role) for role in row.roles],
+                "experts": list(row.experts),
+                "tier": row.tier.name,
+                "load": self._presence.loads.get(row.node_id, 0),
+                "refused": row.refused,
+            }
+            for row in directory.rows()
+        ]
 
     async def status(self) -> dict[str, Any]:
         """Problems first, then what runs."""
@@ -108,6 +130,8 @@ class NodeAdmin:
                 for o in self._context.directory.experts(self._operator.tenant)
             ],
             "corpora": [dict(c) for c in self._front.corpora],
+            "addresses": list(self._addresses),
+            "peers": self._peers(),
             "trust": {
                 "swarm": f"swarm:{trust.swarm.hex()}",
                 "name": trust.charter.body.name,

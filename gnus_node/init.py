@@ -90,6 +90,7 @@ def make_data_dir(
     name: str = "local",
     operator: str = "local",
     profile: ColocationProfile = ColocationProfile.DEV,
+    roles: Sequence[RoleName] = tuple(RoleName),
     force: bool = False,
 ) -> dict[str, Any]:
     """Make keys, charter, grants, head and an API key in ``data_dir``; what was made. Raises ``ALREADY_RUNNING``, ``CONFIG``."""
@@ -99,7 +100,7 @@ def make_data_dir(
             shutil.rmtree(data_dir / folder, ignore_errors=True)
         for file in (CHARTER_FILE, TRUST_FILE, KEYS_FILE):
             (data_dir / file).unlink(missing_ok=True)
-    identity = make_identity(entropy, roles=tuple(RoleName), authority=True)
+    identity = make_identity(entropy, roles=tuple(roles), authority=True)
     charter, trust = found_swarm(identity, clock, name=name, operator=operator, profile=profile)
     save_identity(data_dir, identity)
     (data_dir / CHARTER_FILE).write_text(export_charter(charter), encoding="utf-8")

@@ -6,7 +6,7 @@ time over the in-memory transport. ``run_node`` is the program: real ports, HTTP
 
 from __future__ import annotations
 
-import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -39,6 +39,7 @@ from gnus_node.net.context import Fence, NodeContext, RoleContext, TrustBox, Vau
 from gnus_node.net.directory import Directory
 from gnus_node.net.memory_transport import MemoryBus
 from gnus_node.net.presence import Presence
+from gnus_node.net.serving import RoleGate
 from gnus_node.net.signing import KeySigner
 from gnus_node.net.trust_sync import TrustSync
 from gnus_node.ports.host import Clock, Entropy, Log, Offload, Probe
@@ -49,7 +50,8 @@ from gnus_node.records.enums import KeyMode, RoleName, SignerRole, SourceClass
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.flow import KindVersions, NodeAnnouncement
-from gnus_node.role import CorpusSpec, ExpertSpec, Front, RoleHost
+from gnus_node.role import CorpusSpec, ExpertSpec, Front, Handler, RoleHost
+from gnus_node.stopping import Stop, drain
 from gnus_node.store.batch import StoreLimits
 from gnus_node.store.engine import LmdbStore, open_store
 from gnus_node.store.keys import open_keys
@@ -96,6 +98,7 @@ class Node:
     problems: Callable[[], list[str]]
     heads: Heads
     presence: Presence
+    gate: RoleGate
     addresses: tuple[str, ...]
     """Where others reach this node, as they put it into ``net.bootstrap``."""
 
@@ -193,9 +196,11 @@ def _node(
 ) -> Node:
     operator = Caller(TENANT, PROJECT, PRINCIPAL, KeyMode.LIVE, "local-socket", frozenset({"ask", "admin"}))
     submit = NodeSubmit(house.front, context, operator)
-    admin = NodeAdmin(config, context, house.front, submit, operator, store, charter, trust_path(config), house.problems)
     addresses = house.place.addresses
-    return Node(config, context, house.front, submit, admin, store, metrics, charter, operator, house.problems, heads, presence, addresses)
+    trust = trust_path(config)
+    admin = NodeAdmin(config, context, house.front, submit, operator, store, charter, trust, house.problems, presence, addresses)
+    node = (config, context, house.front, submit, admin, store, metrics, charter, operator, house.problems, heads, presence)
+    return Node(*node, gate=house.gate, addresses=addresses)
 
 
 class _House:
@@ -222,6 +227,7 @@ class _House:
         self._offered: list[Signed[Any]] = []
         self._announced: tuple[Signed[Any], ...] = ()
         self.place = place
+        self.gate = RoleGate(place.transport.local_key)
         self.front = Front()
 
     def swarm(self, trust_file: TrustFile) -> tuple[Heads, Presence]:
@@ -273,7 +279,7 @@ class _House:
         )
         return RoleHost(
             context=RoleContext(self._context, role, signer, Fence()),
-            serve=partial(rpc.serve, self._context.transport),
+            serve=self._serve,
             offer=self._offer,
             sign_bytes=signer.sign_bytes,
             load_class=self._ports.load_class,
@@ -289,6 +295,15 @@ class _House:
             installed_adapters=installed_adapters(),
             roots=tuple(str(root) for root in config.tools.roots),
         )
+
+    def _serve(self, service: str, handler: Handler) -> None:
+        """Serve a role's service, through the gate."""
+
+        async def answer(request: rpc.Request) -> Message:
+            self.gate.check(request.peer)
+            return await handler(request)
+
+        rpc.serve(self._context.transport, service, answer)
 
     def _offer(self, record: Signed[Any]) -> None:
         refusal = self._context.directory.add(record)
@@ -408,37 +423,28 @@ async def serve_doors(node: Node, log: Log, *, task_status: trio.TaskStatus[Boun
     await serve(deps, unix_path=config.socket_path, tcp=tcp, task_status=task_status)
 
 
-def run_node(config: NodeConfig, *, probe: Probe | None = None) -> int:
-    """``gnus-node run``: until SIGINT or SIGTERM; the exit code."""
-    trio.run(partial(_main, config, probe))
+def run_node(config: NodeConfig, *, probe: Probe | None = None, while_stdin: bool = False) -> int:
+    """``gnus-node run``: until SIGINT or SIGTERM, or the end of standard input; the exit code."""
+    trio.run(partial(_main, config, probe, while_stdin))
     return 0
 
 
-async def _main(config: NodeConfig, probe: Probe | None) -> None:
+async def _main(config: NodeConfig, probe: Probe | None, while_stdin: bool) -> None:
     clock = SystemClock()
     config.node.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    sink = FileSink(config.telemetry.log_file) if config.telemetry.log_file else StreamSink(_stderr())
-    form = LogForm.JSON
-    log = make_log(sink, clock=clock, level=config.telemetry.log_level, form=form)
+    sink = FileSink(config.telemetry.log_file) if config.telemetry.log_file else StreamSink(sys.stderr)
+    log = make_log(sink, clock=clock, level=config.telemetry.log_level, form=LogForm.JSON)
     ports = Ports(clock, SystemEntropy(), ThreadOffload(), MemoryBus(), probe or NullProbe(), log)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_until_signal, nursery.cancel_scope)
+        stop = Stop(nursery.cancel_scope)
+        nursery.start_soon(stop.signals)
+        if while_stdin:
+            nursery.start_soon(stop.stdin)
         async with open_node(config, ports) as node, trio.open_nursery() as doors:
             bound = await doors.start(partial(serve_doors, node, log))
             settle_heap()
             log.info("node.ready", node_id=node.context.node_id, roles=len(config.node.roles), tcp=str(bound.tcp))
-            await trio.sleep_forever()
-
-
-def _stderr() -> Any:
-    import sys
-
-    return sys.stderr
-
-
-async def _until_signal(scope: trio.CancelScope) -> None:
-    """Stop the node at the first SIGINT or SIGTERM."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            scope.cancel()
-            return
+            stop.gently()
+            await stop.wait()
+            await drain(node, config.limits.drain_s)
+            nursery.cancel_scope.cancel()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from gnus_node.cli import options
@@ -10,8 +13,22 @@ app = options.application()
 
 
 @app.command(help="Run the node in the foreground until it is told to stop.")
-def run(config: options.Config = None, as_json: options.Json = False) -> None:
-    """SIGINT and SIGTERM stop it after the requests under way have ended. With --json only errors are JSON; the log is JSON anyway."""
+def run(
+    config: options.Config = None,
+    swarm: Annotated[Path | None, typer.Option("--swarm", metavar="FILE", help="A swarm's file, of which this is one node.")] = None,
+    node: Annotated[str, typer.Option("--node", metavar="NAME", help="Which node of --swarm.")] = "",
+    while_stdin: Annotated[bool, typer.Option("--while-stdin", help="Stop also when standard input ends.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Logs go to the sink in the settings. With ``--json`` only errors are JSON; the log is JSON anyway."""
     from gnus_node.cli.compose import run_node
 
-    raise typer.Exit(run_node()(options.settings(config)))
+    if (swarm is None) == bool(node):
+        raise typer.BadParameter("--swarm and --node go together")
+    if swarm is None:
+        settings = options.settings(config)
+    else:
+        from gnus_node.swarm.commands import node_settings
+
+        settings = node_settings(swarm, node)
+    raise typer.Exit(run_node()(settings, while_stdin=while_stdin))

@@ -35,8 +35,8 @@ class MakeApiKey(Protocol):
 class RunNode(Protocol):
     """``gnus_node.node.run_node``."""
 
-    def __call__(self, config: NodeConfig) -> int:
-        """Run until stopped; the exit code."""
+    def __call__(self, config: NodeConfig, *, while_stdin: bool = False) -> int:
+        """Run until stopped, or with ``while_stdin`` until standard input ends; the exit code."""
 
 
 class VerifyBundle(Protocol):

@@ -186,6 +186,8 @@ class LimitSettings(Settings):
     """Requests under way at a time; others wait in the queue of `[api]`."""
     approval_ms: Annotated[int, Field(ge=1_000, le=7 * 86_400_000)] = 3_600_000
     """Time a pending approval stays open; then it is closed as denied."""
+    drain_s: Annotated[int, Field(ge=0, le=3_600)] = 20
+    """Longest time that a node which is told to stop (SIGTERM) works on what is under way."""
 
 
 ExpertKind = Literal["symbolic", "extractive", "openai", "replay", "faulty", "file_lookup"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gnus_node.flow.accept import Accepted
-from gnus_node.net import rpc
+from gnus_node.net.calls import call_peer
 from gnus_node.net.context import NodeContext
 from gnus_node.records.authority import RequestMandate
 from gnus_node.records.enums import EffectClass, EffectState, RoleName
@@ -44,7 +44,7 @@ async def ask_effects(node: NodeContext, accepted: Accepted, budget_ms: int) -> 
         raise GnusError("EFFECT_INDETERMINATE", "the pinned intermediary is not reachable, so its effects are not known")
     records = tuple(r.raw for r in (accepted.mandate, *accepted.policies))
     message = Message(records, {}, accepted.vault.box_for(peer.sealing_key))
-    answer = await rpc.request(node.transport, peer.transport_key, "tools.effects", message, budget_ms=budget_ms)
+    answer = await call_peer(node, peer, "tools.effects", message, budget_ms=budget_ms)
     reports = [node.opener.open(raw) for raw in answer.records]
     if len(reports) != 1 or not isinstance(reports[0].body, EffectReport):
         raise GnusError("PROTOCOL", "the intermediary did not answer with one report", link="effects")
