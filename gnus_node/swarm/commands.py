@@ -49,10 +49,10 @@ def bring_up_detached(file: Path, say: Say) -> Mapping[str, Any]:
     log.unlink(missing_ok=True)
     pid, ended = detach(["swarm", "up", str(file.resolve())], log)
     say(f"starting {len(swarm.nodes)} nodes in the background (keeper {pid}, log {log}) ...")
-    return trio.run(_await_ready, folder, log, swarm.swarm.start_s + KILL_AFTER_S, ended)
+    return trio.run(_await_ready, folder, log, swarm.swarm.start_s + KILL_AFTER_S, pid, ended)
 
 
-async def _await_ready(folder: Path, log: Path, patience_s: float, ended: Callable[[], bool]) -> Mapping[str, Any]:
+async def _await_ready(folder: Path, log: Path, patience_s: float, pid: int, ended: Callable[[], bool]) -> Mapping[str, Any]:
     with trio.move_on_after(patience_s):
         while not ended():
             await trio.sleep(POLL_S)
@@ -60,7 +60,7 @@ async def _await_ready(folder: Path, log: Path, patience_s: float, ended: Callab
                 state = read_state(folder)
             except GnusError:
                 continue
-            if state["ready"] is True:
+            if state["ready"] is True and state["pid"] == pid:
                 return {"ready": True, "pid": state["pid"], "nodes": len(state["nodes"])}
     raise GnusError("BACKEND_FAILED", f"the swarm did not come up; {log.name} ends:\n{tail(log)}", fix=f"see {log}")
 

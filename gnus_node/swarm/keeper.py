@@ -27,7 +27,7 @@ from gnus_node.store.disk import DirectoryLock
 from gnus_node.swarm.found import ensure_members
 from gnus_node.swarm.process import Child, start, tail
 from gnus_node.swarm.settings import Place, SwarmConfig
-from gnus_node.swarm.state import NodeRow, NodeState, hold, write_places, write_state
+from gnus_node.swarm.state import NodeRow, NodeState, forget_state, hold, write_places, write_state
 
 LOG_FILE = "node.log"
 POLL_S = 0.1
@@ -58,6 +58,7 @@ async def keep(swarm: SwarmConfig, file: Path, offload: Offload, say: Say, on_re
             lock = await _hold(swarm.swarm.data_dir)
             keeper = Keeper(swarm, file, offload, say)
             try:
+                forget_state(swarm.swarm.data_dir)  # what an earlier keeper wrote who was killed
                 nursery.start_soon(_until, signals, nursery.cancel_scope)
                 try:
                     await keeper.up(nursery, on_ready)
@@ -66,6 +67,7 @@ async def keep(swarm: SwarmConfig, file: Path, offload: Offload, say: Say, on_re
                     with trio.CancelScope(shield=True):
                         await keeper.down()
             finally:
+                forget_state(swarm.swarm.data_dir)
                 lock.release()
 
 

@@ -66,6 +66,11 @@ def write_state(data_dir: Path, rows: list[NodeRow], *, ready: bool) -> None:
     write_atomic(data_dir / STATE_FILE, jsontext.write_view(view, indent=2) + "\n")
 
 
+def forget_state(data_dir: Path) -> None:
+    """The swarm is down: nothing is written of it any more."""
+    (data_dir / STATE_FILE).unlink(missing_ok=True)
+
+
 def read_state(data_dir: Path) -> dict[str, Any]:
     """What the keeper wrote, while it lives. Raises ``NOT_RUNNING``."""
     if not running(data_dir):
