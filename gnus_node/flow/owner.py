@@ -265,6 +265,7 @@ class Owner:
 
     async def _effects(self, case: Case, budget_ms: int) -> Event:
         """Start the next generation; where writes are possible at all, ask the pinned intermediary what has happened first."""
+        await self._acceptance.successor(case.row.tenant, budget_ms / 2000)
         await self._next_generation(case)
         if may_act(case.accepted.mandate.body) and await self._interrupted(case, budget_ms):
             return Event.EFFECTS

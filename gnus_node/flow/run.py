@@ -89,6 +89,13 @@ class Run:
         """The plan's assignments of a stage."""
         return [a for a in self.plan.body.assignments if a.stage is stage] if self.plan else []
 
+    def drafters(self, *, fallback: bool) -> list[list[Assignment]]:
+        """The drafting experts that step in only (``fallback``) or do not, each with its places: its own first, then its standbys."""
+        experts: dict[str, list[Assignment]] = {}
+        for place in self.places(Stage.DRAFT):
+            experts.setdefault(place.expert_id or "", []).append(place)
+        return [places for places in experts.values() if places[0].fallback is fallback]
+
     def peer_of(self, place: Assignment) -> Peer:
         """The live peer of an assignment. Raises ``UNREACHABLE``."""
         hosts = self.context.node.directory.hosts(place.role, self.mandate.body.tenant)
