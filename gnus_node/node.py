@@ -51,7 +51,7 @@ from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.flow import KindVersions, NodeAnnouncement
 from gnus_node.role import CorpusSpec, ExpertSpec, Front, Handler, RoleHost
-from gnus_node.stopping import Stop, drain
+from gnus_node.stopping import Stop, drain, run_plainly
 from gnus_node.store.batch import StoreLimits
 from gnus_node.store.engine import LmdbStore, open_store
 from gnus_node.store.keys import open_keys
@@ -425,7 +425,7 @@ async def serve_doors(node: Node, log: Log, *, task_status: trio.TaskStatus[Boun
 
 def run_node(config: NodeConfig, *, probe: Probe | None = None, while_stdin: bool = False) -> int:
     """``gnus-node run``: until SIGINT or SIGTERM, or the end of standard input; the exit code."""
-    trio.run(partial(_main, config, probe, while_stdin))
+    run_plainly(partial(_main, config, probe, while_stdin))
     return 0
 
 

@@ -22,6 +22,10 @@ FIRST_SHARE = 60
 BUSY_PAUSE_S = 0.025
 """Before busy places are asked again; doubled each time."""
 MIN_LEFT_MS = 1
+NOT_THERE = frozenset({"UNREACHABLE", "BUSY"})
+THERE_PAUSE_S = 0.1
+MAX_PAUSE_S = 1.0
+"""Before the only place is asked again."""
 
 P = TypeVar("P")
 
@@ -59,6 +63,21 @@ async def first_answer(
             await trio.sleep(min(pause, max(0.0, end - trio.current_time())))
             pause *= 2
     raise failure
+
+
+async def until_there(run: Run, step: str, budget_ms: int, ask: Callable[[int], Awaitable[list[Signed[Any]]]]) -> list[Signed[Any]]:
+    """What the one place there is gives, asked again while it is not there, for half of the time at most. Raises what it raises."""
+    now = trio.current_time()
+    end, patience, pause = now + budget_ms / 1000, now + budget_ms / 2000, THERE_PAUSE_S
+    while True:
+        try:
+            return await ask(max(MIN_LEFT_MS, int((end - trio.current_time()) * 1000)))
+        except GnusError as error:
+            if error.code not in NOT_THERE or trio.current_time() + pause > patience:
+                raise
+            note(run, step, error)
+        await trio.sleep(pause)
+        pause = min(MAX_PAUSE_S, pause * 2)
 
 
 def note(run: Run, step: str, error: GnusError) -> None:

@@ -12,7 +12,7 @@ import trio
 
 from gnus_node.cognition.planner import PlanInput, plan_request
 from gnus_node.evidence.links_work import NOT_NEEDED
-from gnus_node.flow.reroute import NO_BYPASS, first_answer
+from gnus_node.flow.reroute import NO_BYPASS, first_answer, until_there
 from gnus_node.flow.run import RESERVE_MS, Run
 from gnus_node.flow.table import Event, State
 from gnus_node.net.directory import Peer
@@ -208,22 +208,29 @@ async def adjudicate(run: Run, _budget_ms: int) -> Event:
 
 
 async def tool(run: Run, budget_ms: int) -> Event:
-    """Mediation by the pinned intermediary. Refusals are outcomes; a person's turn parks the request."""
+    """Mediation by the pinned intermediary. Refusals are outcomes; a person's turn parks the request.
+
+    Only it may act, so where it is not there it is waited for. Asking twice is safe: it knows an effect by its key, however often it is asked.
+    """
     place = run.places(Stage.TOOL)[0]
     outputs = run.proposing
     run.mediated.update(o.id for o in outputs)
     entries = [r for r in run.bag if r.header.kind in ("expert_entry", "capability_manifest")]
     dispatches = [d for o in outputs if (d := run.bag.find(o.body.dispatch))]
-    try:
-        records = await run.order(
+
+    async def ask(left_ms: int) -> list[Signed[Any]]:
+        return await run.order(
             Stage.TOOL,
             ProcessingPass.COMPUTE,
             run.peer_of(place),
             "tools.mediate",
             [*run.base(), *outputs],
-            budget_ms=budget_ms - RESERVE_MS,
+            budget_ms=left_ms,
             extra=[*entries, *dispatches],
         )
+
+    try:
+        records = await until_there(run, "tool", budget_ms - RESERVE_MS, ask)
     finally:
         run.turn += 1
     reports = [r for r in records if isinstance(r.body, EffectReport)]

@@ -13,8 +13,8 @@ import trio
 from gnus_node.cli.client import Node
 from gnus_node.config.model import NodeConfig
 from gnus_node.host.offload import ThreadOffload
-from gnus_node.net.boundary import typed
 from gnus_node.records.errors import GnusError
+from gnus_node.stopping import run_plainly
 from gnus_node.store.disk import private_directory
 from gnus_node.swarm.keeper import KILL_AFTER_S, Say, keep
 from gnus_node.swarm.process import detach, tail
@@ -30,12 +30,7 @@ LOOKERS = 16
 def bring_up(file: Path, say: Say, on_ready: Callable[[Mapping[str, Any]], None]) -> None:
     """Keep the swarm in the foreground until SIGINT or SIGTERM. Raises what ``keep`` raises."""
     swarm = load_swarm(file)
-    try:
-        trio.run(partial(keep, swarm, file.resolve(), ThreadOffload({"default": LOOKERS}), say, on_ready))
-    except ExceptionGroup as group:
-        if group.split(GnusError)[1] is not None:
-            raise
-        raise typed(group) from None
+    run_plainly(partial(keep, swarm, file.resolve(), ThreadOffload({"default": LOOKERS}), say, on_ready))
 
 
 def bring_up_detached(file: Path, say: Say) -> Mapping[str, Any]:
