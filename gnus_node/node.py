@@ -198,7 +198,7 @@ def _node(
     submit = NodeSubmit(house.front, context, operator)
     addresses = house.place.addresses
     trust = trust_path(config)
-    admin = NodeAdmin(config, context, house.front, submit, operator, store, charter, trust, house.problems, presence, addresses)
+    admin = NodeAdmin(config, context, house.front, submit, operator, store, charter, trust, house.problems, presence, addresses, heads)
     node = (config, context, house.front, submit, admin, store, metrics, charter, operator, house.problems, heads, presence)
     return Node(*node, gate=house.gate, addresses=addresses)
 

@@ -97,7 +97,8 @@ async def _case(swarm: Swarm, number: int, point: str, victims: tuple[str, ...],
     await swarm.acquainted()
     where = (point, victims)
     for right, result in results.items():
-        found["answers" if _ended_well(swarm, right, result, where) else "errors"] += 1
+        ended = "answers" if _ended_well(swarm, right, result, where) else "errors"
+        found[ended] += "ingress" not in victims  # who owns the requests is gone: that they end is all that is promised
     for result in results.values():
         if isinstance(result, Answered):
             await swarm.audit(result.request_id)
@@ -143,24 +144,24 @@ def test_the_flight_passes_every_point_of_the_matrix() -> None:
     assert set(POINTS) <= set(seen)
 
 
-def some(cases: list[Case], part: int, victim: str) -> list[Case]:
-    """One of ``part`` cases, others for each victim; or all."""
-    return cases if ALL else cases[VICTIMS.index(victim) % part :: part]
+def some(cases: list[Case], part: int) -> list[Case]:
+    """One of ``part`` cases, or all."""
+    return cases if ALL else cases[::part]
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
-def test_one_of_each_role_vanishes_at_every_state_and_comes_back(victim: str, tmp_path: Path) -> None:
-    found = run_cases(tmp_path / "w", DOUBLED, some([(point, (victim,)) for point in POINTS], 3, victim), BACK_S)
-    assert victim == "ingress" or found["answers"] >= 0.95 * found.total(), found
+@pytest.mark.timeout(0 if ALL else 300)
+def test_one_of_each_role_vanishes_at_every_state_and_comes_back(tmp_path: Path) -> None:
+    found = run_cases(tmp_path / "w", DOUBLED, some([(p, (v,)) for v, p in itertools.product(VICTIMS, POINTS)], 7), BACK_S)
+    assert found["answers"] >= 0.95 * found.total(), found
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
-def test_the_only_one_of_a_role_vanishes_for_good(victim: str, tmp_path: Path) -> None:
-    run_cases(tmp_path / "w", NINE, some([(point, (victim,)) for point in POINTS], 4, victim), 10 * WALL_S)
+@pytest.mark.timeout(0 if ALL else 300)
+def test_the_only_one_of_a_role_vanishes_for_good(tmp_path: Path) -> None:
+    run_cases(tmp_path / "w", NINE, some([(p, (v,)) for v, p in itertools.product(VICTIMS, POINTS)], 11), 10 * WALL_S)
 
 
-@pytest.mark.parametrize("first", VICTIMS)
-def test_ordered_pairs_vanish_at_every_state_of_the_router(first: str, tmp_path: Path) -> None:
-    seconds = [second for second in VICTIMS if second not in (first, "ingress")]
-    found = run_cases(tmp_path / "w", DOUBLED, some([(p, (first, s)) for p, s in itertools.product(ROUTER, seconds)], 7, first), BACK_S)
-    assert first == "ingress" or found["answers"] >= 0.95 * found.total(), found
+@pytest.mark.timeout(0 if ALL else 300)
+def test_ordered_pairs_vanish_at_every_state_of_the_router(tmp_path: Path) -> None:
+    pairs = itertools.product(itertools.permutations(VICTIMS, 2), ROUTER)
+    found = run_cases(tmp_path / "w", DOUBLED, some([(p, pair) for pair, p in pairs], 19), BACK_S)
+    assert found["answers"] >= 0.95 * found.total(), found
