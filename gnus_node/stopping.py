@@ -10,12 +10,10 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import trio
 
-from gnus_node.net.boundary import typed
 from gnus_node.records.errors import GnusError
 
 if TYPE_CHECKING:
@@ -62,16 +60,6 @@ class Stop:
             while await stream.receive_some(CHUNK_BYTES):
                 pass
         self.tell()
-
-
-def run_plainly(main: Callable[[], Awaitable[None]]) -> None:
-    """Run a program's loop. Where it ends in typed errors alone, the first of them is raised, rather than the groups around it."""
-    try:
-        trio.run(main)
-    except ExceptionGroup as group:
-        if group.split(GnusError)[1] is not None:
-            raise
-        raise typed(group) from None
 
 
 async def drain(node: Node, seconds: float) -> None:

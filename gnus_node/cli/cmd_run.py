@@ -18,9 +18,12 @@ def run(
     swarm: Annotated[Path | None, typer.Option("--swarm", metavar="FILE", help="A swarm's file, of which this is one node.")] = None,
     node: Annotated[str, typer.Option("--node", metavar="NAME", help="Which node of --swarm.")] = "",
     while_stdin: Annotated[bool, typer.Option("--while-stdin", help="Stop also when standard input ends.")] = False,
+    start_over: Annotated[
+        bool, typer.Option("--start-over", help="Make a new store where it is lost or damaged; what is left of it is moved aside.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Logs go to the sink in the settings. With ``--json`` only errors are JSON; the log is JSON anyway."""
+    """SIGINT and SIGTERM stop it after the requests under way have ended. With --json only errors are JSON; the log is JSON anyway."""
     from gnus_node.cli.compose import run_node
 
     if (swarm is None) == bool(node):
@@ -31,4 +34,4 @@ def run(
         from gnus_node.swarm.commands import node_settings
 
         settings = node_settings(swarm, node)
-    raise typer.Exit(run_node()(settings, while_stdin=while_stdin))
+    raise typer.Exit(run_node()(settings, start_over=start_over, while_stdin=while_stdin))

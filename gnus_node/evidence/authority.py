@@ -7,6 +7,7 @@ and the time in, an ``Authority`` or a typed refusal out.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from gnus_node.evidence.bag import Bag
@@ -40,6 +41,27 @@ class Authority:
     dispatch: Signed[Dispatch] | None = None
 
 
+# Containment is a pure function of records that never change, and every role of a node asks it of the same ones: a request's are kept at hand.
+# Keys are whole envelopes (``Signed`` compares raw bytes); who signed, when, and under which grants is judged anew each time.
+_KEPT = 512
+
+
+@lru_cache(maxsize=_KEPT)
+def _beyond_policies(mandate: Signed[RequestMandate], policies: tuple[Signed[Policy], ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    bodies = [p.body for p in policies]
+    return tuple(policies_apply(mandate.body, bodies)), tuple(mandate_within_policies(mandate.body, bodies))
+
+
+@lru_cache(maxsize=_KEPT)
+def _beyond_mandate(plan: Signed[ExecutionPlan], mandate: Signed[RequestMandate]) -> tuple[str, ...]:
+    return tuple(plan_within_mandate(plan.body, mandate.body))
+
+
+@lru_cache(maxsize=_KEPT)
+def _beyond_plan(dispatch: Signed[Dispatch], mandate: Signed[RequestMandate], plan: Signed[ExecutionPlan] | None) -> tuple[str, ...]:
+    return tuple(dispatch_within(dispatch.body, mandate.body, plan.body if plan else None))
+
+
 def check_mandate(bag: Bag, trust: TrustState, now_ms: int, *, live: bool) -> Authority:
     """Mandate and policies. Raises ``CHAIN_BROKEN``, ``POLICY_MISSING``, ``MANDATE_EXCEEDS_POLICY``, ``LEASE_EXPIRED``, or what
     ``trust.check`` raises."""
@@ -61,10 +83,9 @@ def check_mandate(bag: Bag, trust: TrustState, now_ms: int, *, live: bool) -> Au
         if policy_id not in bag:
             raise GnusError("POLICY_MISSING", "a policy of the mandate is not at hand", link="policy")
         policies.append(_check_policy(bag.get(policy_id, Policy, "policy"), mandate, trust, now_ms, live=live))
-    wrong = policies_apply(body, [p.body for p in policies])
+    wrong, wide = _beyond_policies(mandate, tuple(policies))
     if wrong:
         raise GnusError("POLICY_MISSING", f"policies that do not apply: {', '.join(wrong)}", link="policy")
-    wide = mandate_within_policies(body, [p.body for p in policies])
     if wide:
         raise GnusError("MANDATE_EXCEEDS_POLICY", f"wider than the policies: {', '.join(wide)}", link="mandate")
     _check_named(mandate, trust)
@@ -102,7 +123,7 @@ def check_plan(allowed: Authority, plan: Signed[ExecutionPlan], trust: TrustStat
     check_router(plan, mandate, trust, now_ms, live=live)
     if plan.body.mandate != mandate.id:
         raise GnusError("CHAIN_BROKEN", "the plan belongs to another mandate", link="plan")
-    wide = plan_within_mandate(plan.body, mandate.body)
+    wide = _beyond_mandate(plan, mandate)
     if wide:
         raise GnusError("PLAN_EXCEEDS_MANDATE", f"wider than the mandate: {', '.join(wide)}", link="plan")
     for place in plan.body.assignments:
@@ -137,7 +158,7 @@ def check_dispatch(allowed: Authority, dispatch: Signed[Dispatch], trust: TrustS
     plan = allowed.plan
     if (body.plan is None) != (plan is None) or (plan is not None and body.plan != plan.id):
         raise GnusError("CHAIN_BROKEN", "the dispatch belongs to another plan", link="dispatch")
-    wrong = dispatch_within(body, allowed.mandate.body, plan.body if plan else None)
+    wrong = _beyond_plan(dispatch, allowed.mandate, plan)
     if wrong:
         raise GnusError("DISPATCH_EXCEEDS_PLAN", f"outside the plan: {', '.join(wrong)}", link="dispatch")
     holder = trust.keys.get(body.peer)

@@ -52,9 +52,10 @@ def admit_dispatch(context: RoleContext, request: Request, stages: frozenset[Sta
     """
     node = context.node
     trust = node.trust.state
+    now_ms = node.clock.wall_ms()
     bag = Bag.read(request.message.records, node.opener.open)
     dispatch_id = digest_arg(request, "dispatch")
-    authority = authorise(bag, trust, node.clock.wall_ms(), me=context.signer.key, stages=stages, dispatch_id=dispatch_id)
+    authority = authorise(bag, trust, now_ms, me=context.signer.key, stages=stages, dispatch_id=dispatch_id)
     mandate = authority.mandate.body
     if trust.by_transport(request.peer) != mandate.router_node:
         raise GnusError("WRONG_PEER", "a dispatch from another node than its router's", link="dispatch")
@@ -67,7 +68,7 @@ def admit_dispatch(context: RoleContext, request: Request, stages: frozenset[Sta
         found = bag.find(ref)
         if found is None:
             raise GnusError("CHAIN_BROKEN", "an input of the dispatch did not come with it", link="dispatch")
-        _check_input(found, authority, trust, node.clock.wall_ms())
+        _check_input(found, authority, trust, now_ms)
         inputs.append(found)
     if digest_of(inputs) != dispatch.body.input_digest:
         raise GnusError("CHAIN_BROKEN", "the inputs are not the dispatched ones", link="dispatch")

@@ -7,6 +7,7 @@ the command-line exit code, and what a person can do. docs/protocol/errors.md is
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gnus_node.records.enums import Whose
@@ -102,6 +103,11 @@ CODES: dict[str, CodeRow] = {
     "NO_EXPERT": _row("no capable expert is reachable", "start a worker with a fitting expert", http=503, retryable=True),
     "NO_EVIDENCE": _row("nothing at hand supports an answer", "add documents, or ask otherwise", http=200),
     "ABSTAINED": _row("the expert declines to answer", "ask otherwise", http=200),
+    "AMBIGUOUS": _row("the question means more than one thing", "say which one is meant", http=200),
+    "UNDEFINED": _row("the calculation has no defined value", "ask otherwise", http=200),
+    "NO_SUCH_DATE": _row("the date does not exist", "give a date of the calendar", http=200),
+    "NOT_A_QUESTION": _row("the text is data, not a question", "ask in words", http=200),
+    "NOT_IN_FILE": _row("the named file does not say it", "name another file, or none", http=200),
     "BACKEND_FAILED": _row("an expert's backend failed", "see the worker's log", http=502, retryable=True),
     "CASSETTE_MISS": _row("the replay backend has no recording of this request", "record it", http=502),
     "UNSUPPORTED": _row("the request asks for something not supported", "leave it out"),
@@ -132,6 +138,8 @@ CODES: dict[str, CodeRow] = {
 }
 
 MAX_TEXT = 500
+MAX_FAULTS = 20
+"""Most errors that are told of one failure."""
 
 
 class GnusError(Exception):
@@ -171,3 +179,30 @@ class GnusError(Exception):
         text = [t if isinstance(t, str) else "" for t in (what, fix, link)]
         whose = Whose.POLICY if CODES[code].whose is Whose.POLICY else Whose.REMOTE
         return cls(code, text[0], fix=text[1], link=text[2], whose=whose)
+
+
+def faults_of(error: BaseException) -> tuple[GnusError, ...] | None:
+    """The typed errors that an exception, or a group of any depth, consists of: each once, in order, at most ``MAX_FAULTS``.
+
+    None where anything else is among them: then it is a fault of this program.
+    """
+    found: dict[tuple[str, str, str], GnusError] = {}
+    waiting = [error]
+    while waiting:
+        one = waiting.pop(0)
+        if isinstance(one, GnusError):
+            found.setdefault((one.code, one.what, one.link), one)
+        elif isinstance(one, BaseExceptionGroup):
+            waiting[:0] = one.exceptions
+        else:
+            return None
+    return tuple(found.values())[:MAX_FAULTS]
+
+
+def refuse(faults: Iterable[GnusError]) -> None:
+    """Raise what was found: nothing, the one error, or a group of them."""
+    found = tuple(faults)
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        raise ExceptionGroup("several things are wrong", found)

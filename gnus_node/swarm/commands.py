@@ -13,8 +13,7 @@ import trio
 from gnus_node.cli.client import Node
 from gnus_node.config.model import NodeConfig
 from gnus_node.host.offload import ThreadOffload
-from gnus_node.records.errors import GnusError
-from gnus_node.stopping import run_plainly
+from gnus_node.records.errors import GnusError, faults_of, refuse
 from gnus_node.store.disk import private_directory
 from gnus_node.swarm.keeper import KILL_AFTER_S, Say, keep
 from gnus_node.swarm.process import detach, tail
@@ -30,7 +29,11 @@ LOOKERS = 16
 def bring_up(file: Path, say: Say, on_ready: Callable[[Mapping[str, Any]], None]) -> None:
     """Keep the swarm in the foreground until SIGINT or SIGTERM. Raises what ``keep`` raises."""
     swarm = load_swarm(file)
-    run_plainly(partial(keep, swarm, file.resolve(), ThreadOffload({"default": LOOKERS}), say, on_ready))
+    try:
+        trio.run(partial(keep, swarm, file.resolve(), ThreadOffload({"default": LOOKERS}), say, on_ready))
+    except ExceptionGroup as group:
+        refuse(faults_of(group) or ())
+        raise
 
 
 def bring_up_detached(file: Path, say: Say) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from gnus_node.init import write_atomic
+from gnus_node.identity import replace_file
 from gnus_node.records.errors import GnusError
 from gnus_node.store.disk import DirectoryLock, private_directory
 from gnus_node.swarm.settings import Place
@@ -63,7 +63,7 @@ def write_state(data_dir: Path, rows: list[NodeRow], *, ready: bool) -> None:
     """Write down how all nodes are."""
     nodes = [{**asdict(row), "state": str(row.state), "roles": list(row.roles)} for row in rows]
     view = {"pid": os.getpid(), "ready": ready, "nodes": nodes}
-    write_atomic(data_dir / STATE_FILE, jsontext.write_view(view, indent=2) + "\n")
+    replace_file(data_dir / STATE_FILE, jsontext.write_view(view, indent=2) + "\n")
 
 
 def forget_state(data_dir: Path) -> None:
@@ -112,7 +112,7 @@ def tell_keeper(data_dir: Path, number: signal.Signals) -> int:
 def write_places(data_dir: Path, places: Mapping[str, Place]) -> None:
     """Write down where each node listens, for the nodes themselves."""
     view = {name: {"listen": place.listen, "peer": place.peer} for name, place in places.items()}
-    write_atomic(data_dir / PLACES_FILE, jsontext.write_view(view, indent=2) + "\n")
+    replace_file(data_dir / PLACES_FILE, jsontext.write_view(view, indent=2) + "\n")
 
 
 def read_places(data_dir: Path) -> dict[str, Place]:

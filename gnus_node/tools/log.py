@@ -60,6 +60,11 @@ class _Slot:
     users: int = 0
 
 
+_PASSING = frozenset({EffectState.DRY_RUN, EffectState.AUTHORISED, EffectState.EXECUTING})
+"""States a claim passes through: where they need not be durable they are written only if the claim is left in them. To a crash a row that still
+says ``proposed`` is the same: nothing has happened, or only a read."""
+
+
 class Claim:
     """The right to work on one row; valid inside its ``open_or_get`` block only."""
 
@@ -67,6 +72,7 @@ class Claim:
         self._log = log
         self._row = row
         self._live = True
+        self._unsaved = False
         self.fresh = fresh
         """True where this claim made the row."""
         self.commits: list[EffectState] = []
@@ -93,16 +99,17 @@ class Claim:
             raise GnusError("INTERNAL", "an effect was moved outside its claim")
         if event is EffectEvent.SUCCEED and not outcome:
             raise GnusError("INTERNAL", "an effect succeeded without the digest of its output")
-        self._row = await self._log.write(
-            replace(
-                self._row,
-                state=advance(self._row.state, event),
-                attestation=attestation or self._row.attestation,
-                outcome=outcome or self._row.outcome,
-                reason_code=reason_code or self._row.reason_code,
-                updated_at_ms=self._log.now_ms(),
-            )
+        row = replace(
+            self._row,
+            state=advance(self._row.state, event),
+            attestation=attestation or self._row.attestation,
+            outcome=outcome or self._row.outcome,
+            reason_code=reason_code or self._row.reason_code,
+            updated_at_ms=self._log.now_ms(),
         )
+        passing = row.state in _PASSING and not durable_before(row.state, row.effect)
+        self._row = row if passing else await self._log.write(row)
+        self._unsaved = passing
         if durable_before(self._row.state, self._row.effect):
             self.commits.append(self._row.state)
         return self._row
@@ -112,6 +119,8 @@ class Claim:
         try:
             if self._row.state is EffectState.EXECUTING and not self._row.resumable:
                 await self.move(EffectEvent.LOSE, reason_code=LOST)
+            if self._unsaved:
+                await self._log.write(self._row)
         finally:
             self._live = False
 

@@ -24,6 +24,8 @@ def _deny_tag(*_args: object) -> NoReturn:
 _DENY = dict.fromkeys((*range(64), 100, 256, 258, 260, 261, 1004, 25, 43000, 55799), _deny_tag)
 _MAX_INT = 2**63 - 1
 _ONLY_BYTES = {bytes}
+_UNCOUNTED = 4
+"""Bytes for each allowed value that are decoded without counting first: at worst as many empty maps, ten milliseconds and two megabytes."""
 
 
 def encode(value: Plain) -> bytes:
@@ -41,12 +43,18 @@ def decode_loose(data: bytes, *, limit: int = MAX_RECORD_BYTES, depth: int = MAX
 
     Raises ``TOO_LARGE``, ``MALFORMED``. Lists come back as tuples.
     """
+    return checked(load(data, limit=limit, depth=depth, items=items), items=items)
+
+
+def load(data: bytes, *, limit: int, depth: int = MAX_DEPTH, items: int = MAX_ITEMS) -> Any:
+    """Only what the decoder itself can judge: size, number of values, depth, tags, indefinite lengths, repeated keys. Types are *not* checked, and
+    arrays are lists; for a caller that checks every part itself. Raises ``TOO_LARGE``, ``MALFORMED``."""
     if len(data) > limit:
         raise GnusError("TOO_LARGE", f"{len(data)} bytes where at most {limit} are read")
-    if len(data) > items:
+    if len(data) > _UNCOUNTED * items:
         _refuse_crowds(data, items)
     try:
-        value = cbor2.loads(
+        return cbor2.loads(
             data,
             max_depth=depth,
             allow_indefinite=False,
@@ -54,10 +62,13 @@ def decode_loose(data: bytes, *, limit: int = MAX_RECORD_BYTES, depth: int = MAX
             tag_hook=_deny_tag,
             semantic_decoders=_DENY,
         )
-    except (cbor2.CBORDecodeError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
-        raise GnusError("MALFORMED", f"not strict CBOR: {type(error).__name__}") from None
-    budget = [items]
-    return _walk(value, budget)
+    except (cbor2.CBORDecodeError, ValueError, TypeError, OverflowError, RecursionError, MemoryError):
+        raise GnusError("MALFORMED", "not strict CBOR, or cut short") from None
+
+
+def checked(value: Any, *, items: int = MAX_ITEMS) -> Plain:
+    """A loaded value if all its types and keys are allowed, its lists as tuples. Raises ``TOO_LARGE``, ``MALFORMED``, ``NUMBER_RANGE``."""
+    return _walk(value, [items])
 
 
 def decode(data: bytes, *, limit: int = MAX_RECORD_BYTES, depth: int = MAX_DEPTH, items: int = MAX_ITEMS) -> Plain:
@@ -85,7 +96,7 @@ def head_length(number: int) -> int:
 def _refuse_crowds(data: bytes, items: int) -> None:
     """Count the heads before anything is built: a megabyte of empty maps costs the decoder a third of a second and 70 MB.
 
-    Stops at the bound, so it costs little; what is not well-formed is left to the decoder. Bytes at most ``MAX_ITEMS`` long need no count.
+    Stops at the bound, so it costs little; what is not well-formed is left to the decoder. Short input needs no count (``_UNCOUNTED``).
     """
     place, waiting, seen = 0, 1, 0
     while waiting and place < len(data):

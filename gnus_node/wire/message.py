@@ -16,7 +16,7 @@ from gnus_node.wire.limits import MAX_FRAME_BYTES, MAX_MESSAGE_PARCELS, MAX_MESS
 
 MESSAGE_VERSION = 1
 _PARCEL_OVERHEAD = 256
-_KEYS = ("a", "k", "p", "r", "v")
+_KEYS = frozenset("akprv")
 _ARGS = bytes((0xA0 | len(_KEYS), 0x61)) + b"a"
 """How every frame begins: a map of five, then the key of the arguments."""
 
@@ -47,44 +47,33 @@ class Message:
 
 def decode_message(frame: bytes) -> Message:
     """Read a frame strictly. Raises ``MALFORMED``, ``NON_CANONICAL``, ``TOO_LARGE``, ``UNKNOWN_KIND`` (message version)."""
-    plain = cbor.decode_loose(frame, limit=MAX_FRAME_BYTES)
-    if type(plain) is not dict or set(plain) != set(_KEYS):
+    plain = cbor.load(frame, limit=MAX_FRAME_BYTES)
+    if type(plain) is not dict or set(plain) != _KEYS:
         raise GnusError("MALFORMED", "a message has the keys v, r, p, k, a")
     if type(plain["v"]) is not int or plain["v"] != MESSAGE_VERSION:
         raise GnusError("UNKNOWN_KIND", "a message version this node does not read")
     records, parcels, box, args = plain["r"], plain["p"], plain["k"], plain["a"]
-    if type(records) is not tuple or type(parcels) is not tuple or type(box) is not bytes or type(args) is not dict:
+    if type(records) is not list or type(parcels) is not list or type(box) is not bytes or type(args) is not dict:
         raise GnusError("MALFORMED", "a message field has the wrong type")
     if len(records) > MAX_MESSAGE_RECORDS or len(parcels) > MAX_MESSAGE_PARCELS or len(box) > 256:
         raise GnusError("TOO_LARGE", "a message with too many parts")
     if any(type(r) is not bytes or len(r) > MAX_RECORD_BYTES for r in records):
         raise GnusError("MALFORMED", "a record is a byte string of at most 64 KiB")
+    if any(type(k) is not str for k in args):
+        raise GnusError("MALFORMED", "argument names are text")
+    message = Message(tuple(records), _parcels(parcels), box, cbor.checked(args))
+    # Every part's type is known by now, so a message has one encoding: an order, a head or a key in another form shows here.
+    if message.encode() != frame:
+        raise GnusError("NON_CANONICAL", "the bytes are not the canonical encoding of their message")
+    return message
+
+
+def _parcels(pairs: list[Any]) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
-    for pair in parcels:
-        if type(pair) is not tuple or [type(x) for x in pair] != [bytes, bytes] or len(pair[0]) != 32:
+    for pair in pairs:
+        if type(pair) is not list or [type(x) for x in pair] != [bytes, bytes] or len(pair[0]) != 32:
             raise GnusError("MALFORMED", "a parcel is a pair of commitment and ciphertext")
         if pair[0] in found or len(pair[1]) > MAX_TEXT_BYTES + _PARCEL_OVERHEAD:
             raise GnusError("MALFORMED", "a repeated or oversized parcel")
         found[pair[0]] = pair[1]
-    if list(found) != sorted(found):
-        raise GnusError("NON_CANONICAL", "parcels are sorted by commitment")
-    if any(type(k) is not str for k in args):
-        raise GnusError("MALFORMED", "argument names are text")
-    if tuple(plain) != _KEYS or not _shortest(frame, records, found, box, args):
-        raise GnusError("NON_CANONICAL", "the bytes are not the canonical encoding of their message")
-    return Message(records, found, box, args)
-
-
-def _shortest(frame: bytes, records: tuple[bytes, ...], parcels: Mapping[bytes, bytes], box: bytes, args: Mapping[str, Any]) -> bool:
-    """Whether a frame of these parts, in this order, is the canonical one, without encoding it again.
-
-    Arguments are free, so their bytes are compared. What is left are heads and byte strings: no head can be shorter than its shortest form,
-    so all of them are in it exactly if the whole has the length of the shortest whole.
-    """
-    given = cbor.encode(args)
-    if not frame.startswith(given, len(_ARGS)):
-        return False
-    length = len(_ARGS) + len(given) + 2 * (len(_KEYS) - 1) + 1 + cbor.bytes_length(box)
-    length += cbor.head_length(len(records)) + sum(map(cbor.bytes_length, records))
-    length += cbor.head_length(len(parcels)) + sum(1 + 34 + cbor.bytes_length(parcel) for parcel in parcels.values())
-    return len(frame) == length
+    return found

@@ -22,7 +22,8 @@ from gnus_node.host.entropy import SystemEntropy
 from gnus_node.host.offload import ThreadOffload
 from gnus_node.net.libp2p import network as _imported_before_the_fork
 from gnus_node.net.memory_transport import MemoryBus
-from gnus_node.node import Ports, open_node, serve_doors
+from gnus_node.node import Ports, open_node
+from gnus_node.process import serve_doors
 from gnus_node.swarm.commands import node_settings
 from gnus_node.telemetry.log import FileSink, make_log
 from tests.nodes import install_hands, loading

@@ -126,6 +126,8 @@ class Cluster:
             if not self.running(name):
                 await self.start(name)
         for name in NODES:
+            failed = self.folder / f"{name}.failed"
+            assert not failed.exists(), failed.read_text()
             with trio.fail_after(READY_S):
                 while True:
                     peers = (await self.status(name)).get("peers", ())
@@ -267,8 +269,9 @@ async def restart_when_killed(swarm: Cluster, victims: tuple[str, ...]) -> None:
     with trio.move_on_after(BACK_S):
         while any(swarm.running(v) for v in victims):  # noqa: ASYNC110  another process's child has no event
             await trio.sleep(0.02)
-        for victim in victims:
-            await swarm.start(victim)
+        with trio.CancelScope(shield=True):  # a start that is half told would be told again
+            for victim in victims:
+                await swarm.start(victim)
 
 
 def in_use(swarm: Cluster, kind: str) -> str:

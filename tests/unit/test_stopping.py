@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from gnus_node.records.errors import GnusError
-from gnus_node.stopping import Stop, drain, run_plainly
+from gnus_node.stopping import Stop, drain
 from tests.sim.swarm_world import open_swarm
 from tests.swarms import NINE
 from tests.unit.flow.house import SUM, open_house
@@ -62,18 +62,3 @@ async def test_before_it_runs_the_first_word_is_an_order() -> None:
         Stop(scope).tell()
         await trio.lowlevel.checkpoint()
     assert scope.cancelled_caught
-
-
-def test_typed_errors_come_out_without_the_groups_around_them() -> None:
-    async def typed() -> None:
-        async with trio.open_nursery():
-            raise GnusError("COLOCATION")
-
-    async def fault() -> None:
-        async with trio.open_nursery():
-            raise ValueError
-
-    with pytest.raises(GnusError, match="COLOCATION"):
-        run_plainly(typed)
-    with pytest.raises(ExceptionGroup):
-        run_plainly(fault)

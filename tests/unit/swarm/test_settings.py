@@ -40,7 +40,7 @@ def test_the_files_that_ship_are_in_order(name: str) -> None:
         ('roles = ["ingress"]', 'roles = ["router"]', "exactly one node hosts the role ingress"),
         ('roles = ["settlement"]', 'roles = ["router"]', "no node hosts settlement"),
         ('roles = ["verifier"]', 'roles = ["verifier"]\nexperts = ["nobody"]', "experts that are not set: nobody"),
-        ("[nodes.books]", '[nodes."../books"]', "pattern"),
+        ("[nodes.books]", '[nodes."../books"]', "does not have the form"),
         ("base_port = 0", "base_port = 65535", "base_port"),
         ("base_port", "bass_port", "did you mean 'base_port'?"),
         ('listen = "off"', 'listen = "off"\nunix_socket = "x.sock"', "each node's own"),
