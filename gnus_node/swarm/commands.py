@@ -16,7 +16,7 @@ from gnus_node.host.offload import ThreadOffload
 from gnus_node.records.errors import GnusError, faults_of, refuse
 from gnus_node.store.disk import private_directory
 from gnus_node.swarm.keeper import KILL_AFTER_S, Say, keep
-from gnus_node.swarm.process import detach, tail
+from gnus_node.swarm.process import detach, last_reason
 from gnus_node.swarm.settings import SwarmConfig, load_swarm, node_config
 from gnus_node.swarm.state import read_places, read_state, running, tell_keeper
 
@@ -60,7 +60,7 @@ async def _await_ready(folder: Path, log: Path, patience_s: float, pid: int, end
                 continue
             if state["ready"] is True and state["pid"] == pid:
                 return {"ready": True, "pid": state["pid"], "nodes": len(state["nodes"])}
-    raise GnusError("BACKEND_FAILED", f"the swarm did not come up; {log.name} ends:\n{tail(log)}", fix=f"see {log}")
+    raise GnusError("BACKEND_FAILED", f"the swarm did not come up: {last_reason(log)}", fix=f"see {log}")
 
 
 def bring_down(file: Path) -> Mapping[str, Any]:

@@ -25,7 +25,7 @@ from gnus_node.records.enums import ExpertRole, RoleName
 from gnus_node.records.errors import GnusError
 from gnus_node.store.disk import DirectoryLock
 from gnus_node.swarm.found import ensure_members
-from gnus_node.swarm.process import Child, start, tail
+from gnus_node.swarm.process import Child, last_reason, start
 from gnus_node.swarm.settings import Place, SwarmConfig
 from gnus_node.swarm.state import NodeRow, NodeState, forget_state, hold, write_places, write_state
 
@@ -155,7 +155,7 @@ class Keeper:
             log = self._swarm.folder(name) / LOG_FILE
             self._say(f"{name} died ({ended}); its log is {log}")
             if not self._ready and not was_ready:
-                raise GnusError("BACKEND_FAILED", f"node {name} did not start ({ended}); its log ends:\n{tail(log)}", fix=f"see {log}")
+                raise GnusError("BACKEND_FAILED", f"node {name} did not start ({ended}): {last_reason(log)}", fix=f"see {log}")
             if not self._swarm.swarm.restart:
                 kept.gone.set()
                 return

@@ -84,6 +84,12 @@ def how_ended(code: int) -> str:
         return f"signal {-code}"
 
 
+def last_reason(log: Path) -> str:
+    """What a program that ended with a typed error said last, or that its log tells more."""
+    said = [line.removeprefix("what:").strip() for line in tail(log).splitlines() if line.startswith("what:")]
+    return said[-1] if said else "its log tells more"
+
+
 def tail(log: Path) -> str:
     """The end of a log, for a person."""
     try:

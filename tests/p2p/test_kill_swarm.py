@@ -224,7 +224,7 @@ async def cluster(folder: Path) -> AsyncIterator[Cluster]:
 def cases() -> list[tuple[str, tuple[str, ...]]]:
     """(point, victims): every role at some of the points, others for each, and seeded pairs."""
     chance = random.Random(7)
-    single = [(p, (kind,)) for k, kind in enumerate(KINDS) for i, p in enumerate(POINTS) if ALL or (i + k) % 7 == 0]
+    single = [(p, (kind,)) for k, kind in enumerate(KINDS) for i, p in enumerate(POINTS) if ALL or (i + k) % 8 == 0]
     pairs = [(chance.choice(POINTS), tuple(chance.sample(KINDS, 2))) for _ in range(24 if ALL else 4)]
     return [*single, *pairs]
 

@@ -151,6 +151,6 @@ async def test_a_node_that_cannot_start_stops_the_start_and_says_why(tmp_path: P
     file.write_text(text)
     failed = await say("up", file, "--detach", code=1)
     assert "books" in failed["error"]["what"]
-    assert "COLOCATION" in failed["error"]["what"]
+    assert "profile small_swarm forbids settlement" in failed["error"]["what"]
     with pytest.raises(GnusError, match="NOT_RUNNING"):
         Node(tmp_path / "s" / "front" / "node.sock").get("/healthz")
