@@ -8,7 +8,6 @@ requests end in time rather than in the middle.
 from __future__ import annotations
 
 import os
-import signal
 import stat
 from typing import TYPE_CHECKING
 
@@ -44,12 +43,6 @@ class Stop:
     async def wait(self) -> None:
         """Wait for the first word."""
         await self._told.wait()
-
-    async def signals(self) -> None:
-        """Hear SIGINT and SIGTERM, until cancelled."""
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for _ in signals:
-                self.tell()
 
     async def stdin(self) -> None:
         """Hear the end of standard input. Raises ``USAGE`` where that is no pipe."""

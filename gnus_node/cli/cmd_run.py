@@ -15,6 +15,8 @@ app = options.application()
 @app.command(help="Run the node in the foreground until it is told to stop.")
 def run(
     config: options.Config = None,
+    data_dir: options.RunDir = None,
+    listen: options.Listen = None,
     swarm: Annotated[Path | None, typer.Option("--swarm", metavar="FILE", help="A swarm's file, of which this is one node.")] = None,
     node: Annotated[str, typer.Option("--node", metavar="NAME", help="Which node of --swarm.")] = "",
     while_stdin: Annotated[bool, typer.Option("--while-stdin", help="Stop also when standard input ends.")] = False,
@@ -23,15 +25,17 @@ def run(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """SIGINT and SIGTERM stop it after the requests under way have ended. With --json only errors are JSON; the log is JSON anyway."""
+    """SIGINT and SIGTERM stop it after the requests under way have ended; a second one ends it at once. The log is readable on a terminal,
+    JSON lines in a pipe and with --json."""
+    options.end_at_once()
     from gnus_node.cli.compose import run_node
 
     if (swarm is None) == bool(node):
         raise typer.BadParameter("--swarm and --node go together")
     if swarm is None:
-        settings = options.settings(config)
+        settings = options.run_settings(config, data_dir, listen)
     else:
         from gnus_node.swarm.commands import node_settings
 
         settings = node_settings(swarm, node)
-    raise typer.Exit(run_node()(settings, start_over=start_over, while_stdin=while_stdin))
+    raise typer.Exit(run_node()(settings, start_over=start_over, log_json=as_json, while_stdin=while_stdin))

@@ -27,12 +27,15 @@ def up(
     file: Annotated[Path | None, typer.Argument(help="The swarm's file (configs/swarm.toml is one); without it, one node.")] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when all is ready; the swarm goes on by itself.")] = False,
     config: options.Config = None,
+    data_dir: options.RunDir = None,
+    listen: options.Listen = None,
     name: Annotated[str, typer.Option(help="Name of the swarm of one, if it is made now.")] = "local",
     as_json: options.Json = False,
 ) -> None:
-    """In the foreground until Ctrl-C, with what happens on standard error; keys that exist are kept."""
+    """In the foreground until Ctrl-C, with what happens on standard error; keys that exist are kept. It makes no API key for a swarm of one:
+    what a node prints ends in logs."""
     if file is None:
-        _alone(config, name, as_json)
+        _alone(config, data_dir, listen, name, as_json)
         return
     from gnus_node.cli.output import Page, emit, one_line
     from gnus_node.swarm.commands import bring_up, bring_up_detached
@@ -51,17 +54,19 @@ def up(
         bring_up(file, say, ready)
 
 
-def _alone(config: Path | None, name: str, as_json: bool) -> None:
+def _alone(config: Path | None, data_dir: Path | None, listen: str | None, name: str, as_json: bool) -> None:
     """The same as ``init`` and ``run``."""
+    options.end_at_once()
     from gnus_node.cli.compose import initialise, run_node
-    from gnus_node.cli.output import Page, emit
+    from gnus_node.cli.output import emit
+    from gnus_node.cli.pages import made_page
 
-    settings = options.settings(config)
+    settings = options.run_settings(config, data_dir, listen)
     # With an identity there, a missing charter is damage, and running says so; it is no reason to make another swarm.
     if not settings.charter_path.exists() and not (settings.node.data_dir / "identity").exists():
-        made = dict(initialise()(settings.node.data_dir, name=name, template=settings.policy.template, force=False))
-        emit(made, as_json, Page().line("made", "ok").pairs(made.items(), indent=2))
-    raise typer.Exit(run_node()(settings))
+        made = dict(initialise()(settings.node.data_dir, name=name, template=settings.policy.template, force=False, with_key=False))
+        emit(made, as_json, made_page(made))
+    raise typer.Exit(run_node()(settings, log_json=as_json))
 
 
 @app.command(help="Show every node of a swarm: process, roles, peers, problems first.")
