@@ -9,13 +9,16 @@ from typing import Any
 import trio
 
 from gnus_node import __version__
+from gnus_node.authority import Heads
 from gnus_node.config.model import NodeConfig
-from gnus_node.evidence.bundle import import_trust
+from gnus_node.evidence.bundle import export_charter, import_trust
 from gnus_node.identity import FOLDER
+from gnus_node.membership import read_request
 from gnus_node.net import rpc
 from gnus_node.net.context import NodeContext
+from gnus_node.net.presence import Presence
 from gnus_node.ports.submit import Answered, Ask, Caller, StatusSink
-from gnus_node.records.enums import AnswerType, ColocationProfile, PrivacyMode, RoleName
+from gnus_node.records.enums import AnswerType, ColocationProfile, PrivacyMode, RoleName, Tier
 from gnus_node.records.errors import GnusError
 from gnus_node.records.views import json_plain
 from gnus_node.role import Front
@@ -80,6 +83,9 @@ class NodeAdmin:
         charter: bytes,
         trust_file: Path,
         faults: Callable[[], list[GnusError]],
+        presence: Presence,
+        addresses: tuple[str, ...],
+        heads: Heads,
     ) -> None:
         self._config = config
         self._context = context
@@ -90,6 +96,26 @@ class NodeAdmin:
         self._charter = charter
         self._trust_file = trust_file
         self._faults = faults
+        self._presence = presence
+        self._addresses = addresses
+        self._heads = heads
+
+    def _peers(self) -> list[dict[str, Any]]:
+        """Every granted node, this one included, as this node sees it."""
+        directory, now = self._context.directory, self._context.clock.monotonic()
+        return [
+            {
+                "node_id": row.node_id,
+                "alive": row.alive,
+                "answers": directory.health.well(row.node_id, now),
+                "roles": [str(role) for role in row.roles],
+                "experts": list(row.experts),
+                "tier": row.tier.name,
+                "load": self._presence.loads.get(row.node_id, 0),
+                "refused": row.refused,
+            }
+            for row in directory.rows()
+        ]
 
     async def status(self) -> dict[str, Any]:
         """Problems first, then what runs."""
@@ -111,6 +137,8 @@ class NodeAdmin:
                 for o in self._context.directory.experts(self._operator.tenant)
             ],
             "corpora": [dict(c) for c in self._front.corpora],
+            "addresses": list(self._addresses),
+            "peers": self._peers(),
             "trust": {
                 "swarm": f"swarm:{trust.swarm.hex()}",
                 "name": trust.charter.body.name,
@@ -173,6 +201,13 @@ class NodeAdmin:
     async def tools(self) -> list[dict[str, Any]]:
         """The intermediary's adapters."""
         return [dict(tool) for tool in self._front.tools]
+
+    async def grant(self, request: str, operator: str, tier: str) -> dict[str, Any]:
+        """Grant a request; the swarm hears of it at once."""
+        wanted = read_request(request)
+        await self._heads.grant(wanted, operator=operator, tier=Tier[tier])
+        trust = await self._context.offload.run(self._trust_file.read_text)
+        return {"node_id": wanted.node_id, "charter": export_charter(self._charter), "trust": trust}
 
     async def doctor(self) -> list[dict[str, Any]]:
         """What a running node knows of its own weaknesses, worst first. ``state`` is doctor's: problem, warn, missing, note."""

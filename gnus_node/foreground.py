@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -19,15 +20,15 @@ from gnus_node.telemetry.log import FileSink, LogForm, Sink, StreamSink, make_lo
 STOP = (signal.SIGINT, signal.SIGTERM)
 
 
-async def until_signal(scope: trio.CancelScope, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-    """Cancel ``scope`` at the first of ``STOP``; from then on each of them has its default effect again, the end of the process."""
+async def until_signal(tell: Callable[[], None], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Call ``tell`` at the first of ``STOP``; from then on each of them has its default effect again, the end of the process."""
     with trio.open_signal_receiver(*STOP) as signals:
         task_status.started()
         async for _ in signals:
             break
     for number in STOP:
         signal.signal(number, signal.SIG_DFL)
-    scope.cancel()
+    tell()
 
 
 def log_sink(config: NodeConfig) -> Sink:

@@ -93,6 +93,7 @@ def make_data_dir(
     name: str = "local",
     operator: str = "local",
     profile: ColocationProfile = ColocationProfile.DEV,
+    roles: Sequence[RoleName] = tuple(RoleName),
     force: bool = False,
     with_key: bool = True,
 ) -> dict[str, Any]:
@@ -100,7 +101,7 @@ def make_data_dir(
     prepare_data_dir(data_dir)
     if force:
         _clear(data_dir)
-    identity = make_identity(entropy, roles=tuple(RoleName), authority=True)
+    identity = make_identity(entropy, roles=tuple(roles), authority=True)
     charter, trust = found_swarm(identity, clock, name=name, operator=operator, profile=profile)
     save_identity(data_dir, identity)
     replace_file(data_dir / CHARTER_FILE, export_charter(charter))

@@ -6,12 +6,16 @@ for one that is stopped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import trio
+
 from gnus_node.evidence.bundle import export_charter, export_trust, import_charter, import_trust, trust_of
+from gnus_node.host.clock import SystemClock
+from gnus_node.host.entropy import SystemEntropy
 from gnus_node.identity import Identity, load_identity, make_identity, public_key, replace_file, save_identity
 from gnus_node.init import CHARTER_FILE, GRANT_MS, TENANT, TRUST_FILE, issue_head, prepare_data_dir
 from gnus_node.net.signing import KeySigner
@@ -144,3 +148,18 @@ def join_swarm(data_dir: Path, charter_text: str, trust_text: str) -> None:
         raise GnusError("UNKNOWN_KEY", "this trust log holds no grant for this node", fix="have the authority grant join.json")
     (data_dir / CHARTER_FILE).write_text(charter_text, encoding="utf-8")
     (data_dir / TRUST_FILE).write_text(trust_text, encoding="utf-8")
+
+
+def request_membership(data_dir: Path, roles: Sequence[RoleName]) -> Mapping[str, Any]:
+    """``gnus-node join request``: keys, and the request that the authority grants. Raises what ``make_member`` raises."""
+    request = read_request(make_member(data_dir, SystemEntropy(), roles))
+    return {"node_id": request.node_id, "roles": [str(role) for role, _ in request.roles], "request": str(data_dir / REQUEST_FILE)}
+
+
+def grant_stopped(data_dir: Path, request: str, *, operator: str, tier: Tier) -> tuple[str, str]:
+    """``gnus-node join grant`` where the founder's node is stopped: charter and trust log. Raises what ``grant_node`` raises."""
+
+    async def grant() -> tuple[str, str]:
+        return grant_node(data_dir, read_request(request), SystemClock(), operator=operator, tier=tier)
+
+    return trio.run(grant)

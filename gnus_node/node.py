@@ -29,6 +29,7 @@ from gnus_node.net.context import Fence, NodeContext, RoleContext, TrustBox, Vau
 from gnus_node.net.directory import Directory
 from gnus_node.net.memory_transport import MemoryBus
 from gnus_node.net.presence import Presence
+from gnus_node.net.serving import RoleGate
 from gnus_node.net.signing import KeySigner
 from gnus_node.net.trust_sync import TrustSync
 from gnus_node.ports.host import Clock, Entropy, Log, Offload, Probe
@@ -39,7 +40,7 @@ from gnus_node.records.enums import KeyMode, RoleName, SignerRole
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError, refuse
 from gnus_node.records.flow import KindVersions, NodeAnnouncement
-from gnus_node.role import Front, RoleHost
+from gnus_node.role import Front, Handler, RoleHost
 from gnus_node.specs import adapter_specs, corpus_spec, expert_specs, net_options
 from gnus_node.store.aside import set_aside
 from gnus_node.store.batch import StoreLimits
@@ -87,6 +88,7 @@ class Node:
     problems: Callable[[], list[str]]
     heads: Heads
     presence: Presence
+    gate: RoleGate
     addresses: tuple[str, ...]
     """Where others reach this node, as they put it into ``net.bootstrap``."""
 
@@ -194,9 +196,11 @@ def _node(
 ) -> Node:
     operator = Caller(TENANT, PROJECT, PRINCIPAL, KeyMode.LIVE, "local-socket", frozenset({"ask", "admin"}))
     submit = NodeSubmit(house.front, context, operator)
-    admin = NodeAdmin(config, context, house.front, submit, operator, store, charter, trust_path(config), house.faults)
     addresses = house.place.addresses
-    return Node(config, context, house.front, submit, admin, store, metrics, charter, operator, house.problems, heads, presence, addresses)
+    trust = trust_path(config)
+    admin = NodeAdmin(config, context, house.front, submit, operator, store, charter, trust, house.faults, presence, addresses, heads)
+    node = (config, context, house.front, submit, admin, store, metrics, charter, operator, house.problems, heads, presence)
+    return Node(*node, gate=house.gate, addresses=addresses)
 
 
 class _House:
@@ -226,6 +230,7 @@ class _House:
         self._offered: list[Signed[Any]] = []
         self._announced: tuple[Signed[Any], ...] = ()
         self.place = place
+        self.gate = RoleGate(place.transport.local_key)
         self.front = Front()
 
     def swarm(self, trust_file: TrustFile) -> tuple[Heads, Presence]:
@@ -277,7 +282,7 @@ class _House:
         )
         return RoleHost(
             context=RoleContext(self._context, role, signer, Fence()),
-            serve=partial(rpc.serve, self._context.transport),
+            serve=self._serve,
             offer=self._offer,
             sign_bytes=signer.sign_bytes,
             load_class=self._ports.load_class,
@@ -293,6 +298,15 @@ class _House:
             installed_adapters=installed_adapters(),
             roots=tuple(str(root) for root in config.tools.roots),
         )
+
+    def _serve(self, service: str, handler: Handler) -> None:
+        """Serve a role's service, through the gate."""
+
+        async def answer(request: rpc.Request) -> Message:
+            self.gate.check(request.peer)
+            return await handler(request)
+
+        rpc.serve(self._context.transport, service, answer)
 
     def _offer(self, record: Signed[Any]) -> None:
         refusal = self._context.directory.add(record)

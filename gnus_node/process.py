@@ -29,6 +29,7 @@ from gnus_node.node import Node, Ports, open_node
 from gnus_node.ports.host import Clock, Log, Probe
 from gnus_node.preflight import settings_faults
 from gnus_node.records.errors import GnusError, faults_of, refuse
+from gnus_node.stopping import Stop, drain
 from gnus_node.telemetry.log import Sink
 from gnus_node.telemetry.probe import NullProbe
 from gnus_node.telemetry.redact import fault_fields
@@ -63,8 +64,11 @@ async def serve_doors(node: Node, log: Log, *, task_status: trio.TaskStatus[Boun
     await serve(deps, unix_path=config.socket_path, tcp=tcp, task_status=task_status)
 
 
-def run_node(config: NodeConfig, *, probe: Probe | None = None, start_over: bool = False, log_json: bool = False) -> int:
-    """``gnus-node run``: until SIGINT or SIGTERM; the exit code. With ``log_json`` the log is JSON on a terminal too.
+def run_node(
+    config: NodeConfig, *, probe: Probe | None = None, start_over: bool = False, log_json: bool = False, while_stdin: bool = False
+) -> int:
+    """``gnus-node run``: until SIGINT or SIGTERM, or with ``while_stdin`` the end of standard input; the exit code. With ``log_json`` the log
+    is JSON on a terminal too.
 
     What keeps the node from starting, or ends it, comes out as it is, out of the nurseries' groups: one typed error, or a group of typed
     errors only."""
@@ -75,16 +79,16 @@ def run_node(config: NodeConfig, *, probe: Probe | None = None, start_over: bool
         raise GnusError(
             "CONFIG", f"cannot make the data directory {config.node.data_dir}: {error.strerror}", fix="correct data_dir"
         ) from None
-    _run(partial(_guarded, config, log_sink(config), probe, start_over, log_json))
+    _run(partial(_guarded, config, log_sink(config), probe, start_over, log_json, while_stdin))
     return 0
 
 
-async def _guarded(config: NodeConfig, sink: Sink, probe: Probe | None, start_over: bool, log_json: bool) -> None:
+async def _guarded(config: NodeConfig, sink: Sink, probe: Probe | None, start_over: bool, log_json: bool, while_stdin: bool) -> None:
     """The node and the boundary around all of it."""
     clock = SystemClock()
     log = foreground_log(config, sink, clock, as_json=log_json)
     try:
-        await _main(config, clock, log, probe, start_over)
+        await _main(config, clock, log, probe, start_over, while_stdin)
     except Exception as error:  # noqa: BLE001 - supervised boundary: the whole node; a fault of the program goes to the log, not to the user
         faults = faults_of(error)
         refuse(faults or [_fault(error, log)])
@@ -113,13 +117,19 @@ def _fault(error: BaseException, log: Log) -> GnusError:
     return GnusError("INTERNAL", "the node was stopped by a fault of this program", fix="report the lines node.fault of the log")
 
 
-async def _main(config: NodeConfig, clock: Clock, log: Log, probe: Probe | None, start_over: bool) -> None:
+async def _main(config: NodeConfig, clock: Clock, log: Log, probe: Probe | None, start_over: bool, while_stdin: bool) -> None:
     ports = Ports(clock, SystemEntropy(), ThreadOffload(), MemoryBus(), probe or NullProbe(), log)
     async with trio.open_nursery() as nursery:
-        await nursery.start(until_signal, nursery.cancel_scope)
+        stop = Stop(nursery.cancel_scope)
+        await nursery.start(until_signal, stop.tell)
+        if while_stdin:
+            nursery.start_soon(stop.stdin)
         log.info("node.starting", software=f"gnus-node {__version__}", roles=len(config.node.roles))
         async with open_node(config, ports, start_over=start_over) as node, trio.open_nursery() as doors:
             bound = await doors.start(partial(serve_doors, node, log))
             settle_heap()
             log.info("node.ready", node_id=node.context.node_id, roles=len(config.node.roles), api=address(bound.tcp))
-            await trio.sleep_forever()
+            stop.gently()
+            await stop.wait()
+            await drain(node, config.limits.drain_s)
+            nursery.cancel_scope.cancel()

@@ -6,7 +6,7 @@ These routes are only in the local app (``build_local_app``). docs/protocol/http
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 from starlette.requests import Request
@@ -64,6 +64,14 @@ class AdminMemory(Strict):
     memory_class: MemoryClass
 
 
+class AdminGrant(Strict):
+    """Body of ``/admin/grant``."""
+
+    request: str = Field(min_length=1, max_length=16_384)
+    operator: str = Field(default="local", pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$")
+    tier: Literal["A", "B", "C", "D"] = "A"
+
+
 def _listing(rows: list[dict[str, Any]]) -> Response:
     return json_response({"object": "list", "data": plain(rows)})
 
@@ -113,6 +121,10 @@ class _AdminApi:
     async def admin_tools(self, request: Request) -> Response:
         return _listing(await self._admin.tools())
 
+    async def admin_grant(self, request: Request) -> Response:
+        body = await json_model(exchange_of(request.scope), AdminGrant, self._settings)
+        return json_response(plain(await self._admin.grant(body.request, body.operator, body.tier)))
+
     async def admin_doctor(self, request: Request) -> Response:
         return _listing(await self._admin.doctor())
 
@@ -128,5 +140,6 @@ def admin_routes(admin: Admin, gate: Gate, settings: ApiSettings) -> list[Route]
         Route("/admin/memory/search", api.admin_memory_search, methods=["POST"]),
         Route("/admin/memory", api.admin_memory, methods=["POST"]),
         Route("/admin/tools", api.admin_tools),
+        Route("/admin/grant", api.admin_grant, methods=["POST"]),
         Route("/admin/doctor", api.admin_doctor),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +17,9 @@ def run(
     config: options.Config = None,
     data_dir: options.RunDir = None,
     listen: options.Listen = None,
+    swarm: Annotated[Path | None, typer.Option("--swarm", metavar="FILE", help="A swarm's file, of which this is one node.")] = None,
+    node: Annotated[str, typer.Option("--node", metavar="NAME", help="Which node of --swarm.")] = "",
+    while_stdin: Annotated[bool, typer.Option("--while-stdin", help="Stop also when standard input ends.")] = False,
     start_over: Annotated[
         bool, typer.Option("--start-over", help="Make a new store where it is lost or damaged; what is left of it is moved aside.")
     ] = False,
@@ -26,5 +30,12 @@ def run(
     options.end_at_once()
     from gnus_node.cli.compose import run_node
 
-    settings = options.run_settings(config, data_dir, listen)
-    raise typer.Exit(run_node()(settings, start_over=start_over, log_json=as_json))
+    if (swarm is None) == bool(node):
+        raise typer.BadParameter("--swarm and --node go together")
+    if swarm is None:
+        settings = options.run_settings(config, data_dir, listen)
+    else:
+        from gnus_node.swarm.commands import node_settings
+
+        settings = node_settings(swarm, node)
+    raise typer.Exit(run_node()(settings, start_over=start_over, log_json=as_json, while_stdin=while_stdin))

@@ -48,8 +48,9 @@ class MakeApiKey(Protocol):
 class RunNode(Protocol):
     """``gnus_node.process.run_node``."""
 
-    def __call__(self, config: NodeConfig, *, start_over: bool = False, log_json: bool = False) -> int:
-        """Run until stopped; the exit code. Raises ``GnusError``, or an ``ExceptionGroup`` of several."""
+    def __call__(self, config: NodeConfig, *, start_over: bool = False, log_json: bool = False, while_stdin: bool = False) -> int:
+        """Run until stopped, or with ``while_stdin`` until standard input ends; the exit code. Raises ``GnusError``, or an
+        ``ExceptionGroup`` of several."""
 
 
 class Preflight(Protocol):

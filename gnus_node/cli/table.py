@@ -36,7 +36,12 @@ COMMANDS = (
     Command("audit", "Export a request's audit bundle; verify one without a node.", ("export", "verify")),
     Command("tools", "List the tools of this node's intermediary and what each may do.", ("list",)),
     Command("trust", "Show the swarm's charter, grants and trust head as this node sees them.", ("show",)),
-    Command("swarm", "Bring up a swarm of one node: init if needed, then run.", ("up",)),
+    Command("swarm", "Bring up, look at and stop a swarm of nodes on this machine.", ("up", "status", "down")),
+    Command(
+        "join",
+        "Bring a further node into a swarm: it asks, the authority grants, it takes the membership home.",
+        ("request", "grant", "take"),
+    ),
     Command("doctor", "Check machine and node; say what is missing and what is refused without it."),
 )
 

@@ -66,6 +66,19 @@ class Choice:
     role: ExpertRole
     fallback: bool
 
+    def standby(self, offers: Sequence[Offer]) -> Offer | None:
+        """The same expert on another node, which takes over where this one's does not answer. It must be able to all that the plan says of it."""
+        mine = self.offer.entry
+        needed = {c.name for c in self.offer.manifest.body.required_capabilities}
+        same = (mine.body.expert_id, mine.body.expert_version, mine.body.expert_role, mine.header.role)
+        for other in offers:
+            entry = other.entry
+            able = needed <= {c.name for c in other.manifest.body.required_capabilities}
+            elsewhere = other.peer.node_id != self.offer.peer.node_id
+            if elsewhere and able and same == (entry.body.expert_id, entry.body.expert_version, entry.body.expert_role, entry.header.role):
+                return other
+        return None
+
 
 def plan_request(given: PlanInput) -> ExecutionPlan:
     """The plan for a question. Raises ``NO_EXPERT`` where nobody capable is reachable."""
@@ -217,18 +230,23 @@ def _assign(given: PlanInput, choices: Sequence[Choice], stages: set[Stage]) -> 
             Assignment(stage=Stage.TOOL, role=RoleName.TOOL_INTERMEDIARY, node_id=pinned[0].node_id, key=pinned[0].role_key, fallback=False)
         )
     for choice in choices:
-        entry = choice.offer.entry
-        role = RoleName(entry.header.role.value)
-        places.append(
-            Assignment(
-                stage=Stage.DRAFT,
-                role=role,
-                node_id=choice.offer.peer.node_id,
-                key=choice.offer.peer.role_key,
-                expert_id=entry.body.expert_id,
-                entry=entry.id,
-                fallback=choice.fallback,
-            )
-        )
+        places.append(_draft_place(choice.offer, choice.fallback))
+        standby = choice.standby(given.offers)
+        if standby is not None:
+            places.append(_draft_place(standby, True))
     # The memory stage is dispatched before the plan, under the mandate alone; its assignment has no place here.
     return tuple(places)
+
+
+def _draft_place(offer: Offer, fallback: bool) -> Assignment:
+    """An expert's place. The first of an expert is its own; a later one is its standby."""
+    entry = offer.entry
+    return Assignment(
+        stage=Stage.DRAFT,
+        role=RoleName(entry.header.role.value),
+        node_id=offer.peer.node_id,
+        key=offer.peer.role_key,
+        expert_id=entry.body.expert_id,
+        entry=entry.id,
+        fallback=fallback,
+    )

@@ -178,6 +178,8 @@ class LimitSettings(Settings):
     """Length of a question in bytes of UTF-8."""
     max_running: Annotated[int, Field(ge=1, le=10_000)] = 64
     """Requests under way at a time; others wait in the queue of `[api]`."""
+    drain_s: Annotated[int, Field(ge=0, le=3_600)] = 20
+    """Longest time that a node which is told to stop (SIGTERM) works on what is under way."""
 
 
 ExpertKind = Literal["symbolic", "extractive", "openai", "replay", "faulty", "file_lookup"]

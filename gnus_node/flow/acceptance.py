@@ -18,6 +18,8 @@ from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.store.payloads import PayloadStore
 
+SUCCESSOR_POLL_S = 0.05
+
 
 class Acceptance:
     """Makes requests durable, for one ingress."""
@@ -35,7 +37,7 @@ class Acceptance:
         accepted or not: the commit is not left half waited for, so every accepted request has somebody who carries it."""
         node = self._node
         now = node.clock.wall_ms()
-        router = self._router(caller.tenant, 1)
+        router = self._router(caller.tenant)
         settlement, intermediary = self._pinned(caller.tenant)
         vault = node.vaults.make(request_id, node.entropy.token(32))
         query = vault.commit(ask.question)
@@ -73,8 +75,8 @@ class Acceptance:
     async def next_generation(self, old: Accepted) -> Accepted:
         """Generation + 1 under a new mandate, by another router where there is one. Raises ``UNREACHABLE``."""
         generation = old.row.generation + 1
-        router = self._router(old.row.tenant, generation)
         body = old.mandate.body
+        router = self._router(old.row.tenant, body.router_node)
         row = old.row.at(Phase.ACCEPTED, generation)
         mandate = accept.make_mandate(
             self._context,
@@ -97,11 +99,24 @@ class Acceptance:
             self._node.store.write_behind(writes)
         return replace(old, row=row, mandate=mandate, commits=old.commits + old.recovered)
 
-    def _router(self, tenant: str, generation: int) -> Peer:
-        hosts = self._node.directory.hosts(RoleName.ROUTER, tenant)
+    def _router(self, tenant: str, before: str = "") -> Peer:
+        """The router that answers best; another than the one before, if that one is not the only one that answers."""
+        node = self._node
+        hosts = node.directory.hosts(RoleName.ROUTER, tenant)
         if not hosts:
             raise GnusError("UNREACHABLE", "no router is reachable")
-        return hosts[(generation - 1) % len(hosts)]
+        others = [h for h in hosts if h.node_id != before and node.directory.health.well(h.node_id, node.clock.monotonic())]
+        return (others or hosts)[0]
+
+    async def successor(self, tenant: str, wait_s: float) -> None:
+        """Wait until a router is at hand that may be expected to answer, ``wait_s`` at most: after a restart nobody is connected yet, and a
+        router that died may be back in a moment."""
+        node = self._node
+        with trio.move_on_after(wait_s):
+            while not any(  # noqa: ASYNC110  health is a matter of time, not an event
+                node.directory.health.well(h.node_id, node.clock.monotonic()) for h in node.directory.hosts(RoleName.ROUTER, tenant)
+            ):
+                await trio.sleep(SUCCESSOR_POLL_S)
 
     def _pinned(self, tenant: str) -> tuple[bytes, str | None]:
         """The settlement key and the one intermediary of a request, chosen at acceptance for all its generations."""

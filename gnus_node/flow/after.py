@@ -15,8 +15,8 @@ from gnus_node.evidence.inputs import committed_of
 from gnus_node.flow.accept import FlowLimits, journal_write
 from gnus_node.flow.archive import Archive
 from gnus_node.flow.journal import ANSWER, TASK_SUFFIX, Phase, record_rows, request_key
-from gnus_node.net import rpc
 from gnus_node.net.boundary import supervise
+from gnus_node.net.calls import call_peer
 from gnus_node.net.context import RoleContext
 from gnus_node.net.directory import Peer
 from gnus_node.ports.store import Write
@@ -114,7 +114,7 @@ class Aftermath:
         peer = self._peer(RoleName.SETTLEMENT, mandate)
         self._node.probe.point("settlement.send", request_id=request_id)
         message = Message(bag.raws(), {}, vault.box_for(peer.sealing_key), {"memory": remembered})
-        reply = await rpc.request(self._node.transport, peer.transport_key, "settlement.settle", message, budget_ms=SETTLE_BUDGET_MS)
+        reply = await call_peer(self._node, peer, "settlement.settle", message, budget_ms=SETTLE_BUDGET_MS)
         made = [self._node.opener.open(raw) for raw in reply.records]
         task = next((r for r in made if isinstance(r.body, TaskRecord)), None)
         if task is None or task.body.request_id != request_id or task.header.signer != mandate.body.settlement:
@@ -155,7 +155,7 @@ class Aftermath:
             peer = self._peer(RoleName.MEMORY_INDEX, mandate)
             texts: list[Any] = [c for r in bag for c in committed_of(r) if vault.holds(c)]
             message = Message(bag.raws(), vault.parcels(texts), vault.box_for(peer.sealing_key))
-            reply = await rpc.request(self._node.transport, peer.transport_key, "memory.put", message, budget_ms=SETTLE_BUDGET_MS)
+            reply = await call_peer(self._node, peer, "memory.put", message, budget_ms=SETTLE_BUDGET_MS)
         except GnusError as error:
             self._node.log.warning("memory.refused", request_id=mandate.body.request_id, code=error.code)
             return []

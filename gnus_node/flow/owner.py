@@ -28,8 +28,8 @@ from gnus_node.flow.preview import preview_plan
 from gnus_node.flow.queue import FairQueue
 from gnus_node.flow.run import commits_said
 from gnus_node.flow.table import OWNER, Event, State, advance, deadline_ms
-from gnus_node.net import rpc
 from gnus_node.net.boundary import supervise
+from gnus_node.net.calls import call_peer
 from gnus_node.net.context import RoleContext
 from gnus_node.ports.submit import Answered, Ask, Caller, Status, StatusSink
 from gnus_node.records.authority import Policy
@@ -72,11 +72,14 @@ class Owner:
         self._secret = idempotency_secret
         self._queue = FairQueue(limits.running, limits.waiting)
         self._running: dict[str, trio.Event] = {}
+        self._closed = False
 
     # -- asking ---------------------------------------------------------------------------------------------------------------
 
     async def ask(self, caller: Caller, ask: Ask, *, on_status: StatusSink | None = None) -> Answered:
         """Accept durably, carry to a terminal state, return it (``ports.Submit.ask``)."""
+        if self._closed:
+            raise GnusError("BUSY", "the node is stopping", fix="ask again when it is back, or another node")
         accept.check_size(ask, self._limits)
         repeated = await self._repeat(caller, ask)
         if repeated is not None:
@@ -98,6 +101,15 @@ class Owner:
         if repeated is None:
             raise GnusError("BUSY", "the first request with this idempotency key was not accepted")
         return await self._join(caller, repeated)
+
+    def close(self) -> None:
+        """Take no further question: the node is stopping."""
+        self._closed = True
+
+    async def wait_idle(self) -> None:
+        """Wait until nothing that was accepted is under way."""
+        while self._running:
+            await next(iter(self._running.values())).wait()
 
     @contextmanager
     def _under_way(self, request_id: str) -> Iterator[None]:
@@ -206,9 +218,7 @@ class Owner:
             await self._status(case, str(item.args.get("state", "")))
 
         try:
-            answer = await rpc.request(
-                self._node.transport, router.transport_key, "router.route", message, budget_ms=budget_ms, on_item=status
-            )
+            answer = await call_peer(self._node, router, "router.route", message, budget_ms=budget_ms, on_item=status)
         except GnusError as error:
             case.error = error
             if error.code == "FENCED":
@@ -255,6 +265,7 @@ class Owner:
 
     async def _effects(self, case: Case, budget_ms: int) -> Event:
         """Start the next generation; where writes are possible at all, ask the pinned intermediary what has happened first."""
+        await self._acceptance.successor(case.row.tenant, budget_ms / 2000)
         await self._next_generation(case)
         if may_act(case.accepted.mandate.body) and await self._interrupted(case, budget_ms):
             return Event.EFFECTS

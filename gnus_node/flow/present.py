@@ -69,7 +69,7 @@ def _route(plan: ExecutionPlan) -> dict[str, Any]:
         "mode": str(plan.execution_graph.mode),
         "topology": str(plan.execution_graph.topology),
         "stages": [str(s) for s in plan.execution_graph.stages],
-        "experts": [a.expert_id for a in plan.assignments if a.expert_id],
+        "experts": list(dict.fromkeys(a.expert_id for a in plan.assignments if a.expert_id)),
         "privacy_mode": str(plan.privacy_mode),
         "memory_mode": str(plan.memory_mode),
         "reasons": list(plan.reasons),

@@ -13,7 +13,7 @@ from typing import Any
 from gnus_node.evidence.bag import Bag
 from gnus_node.evidence.inputs import committed_of, digest_of
 from gnus_node.evidence.links_work import NOT_NEEDED
-from gnus_node.net import rpc
+from gnus_node.net.calls import call_peer
 from gnus_node.net.context import RoleContext
 from gnus_node.net.directory import Peer
 from gnus_node.privacy.parcels import Vault
@@ -89,6 +89,13 @@ class Run:
         """The plan's assignments of a stage."""
         return [a for a in self.plan.body.assignments if a.stage is stage] if self.plan else []
 
+    def drafters(self, *, fallback: bool) -> list[list[Assignment]]:
+        """The drafting experts that step in only (``fallback``) or do not, each with its places: its own first, then its standbys."""
+        experts: dict[str, list[Assignment]] = {}
+        for place in self.places(Stage.DRAFT):
+            experts.setdefault(place.expert_id or "", []).append(place)
+        return [places for places in experts.values() if places[0].fallback is fallback]
+
     def peer_of(self, place: Assignment) -> Peer:
         """The live peer of an assignment. Raises ``UNREACHABLE``."""
         hosts = self.context.node.directory.hosts(place.role, self.mandate.body.tenant)
@@ -124,16 +131,13 @@ class Run:
         clock, started = self.context.node.clock, self.context.node.clock.monotonic()
         answer: Message | None = None
         try:
-            answer = await rpc.request(
-                self.context.node.transport, peer.transport_key, service, message, budget_ms=max(MIN_BUDGET_MS, budget_ms)
-            )
+            answer = await call_peer(self.context.node, peer, service, message, budget_ms=max(MIN_BUDGET_MS, budget_ms))
         finally:
             self._account(stage, started, clock.monotonic(), answer)
         self.commits += commits_said(answer.args.get("commits"))
         opened = [self.context.node.opener.open(raw) for raw in answer.records]
         self.bag.add(opened)
         self.vault.add(answer.parcels)
-        self.context.node.directory.seen(peer.node_id, self.context.node.clock.monotonic())
         return opened
 
     def _account(self, stage: Stage, started: float, now: float, answer: Message | None) -> None:

@@ -6,14 +6,17 @@ A step may fail or run out of time without harm: what it has put into the run's 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import trio
 
 from gnus_node.cognition.planner import PlanInput, plan_request
 from gnus_node.content.asked import asked
 from gnus_node.evidence.links_work import NOT_NEEDED
+from gnus_node.flow.reroute import NO_BYPASS, first_answer, until_there
 from gnus_node.flow.run import RESERVE_MS, Run
 from gnus_node.flow.table import Event, State
+from gnus_node.net.directory import Peer
 from gnus_node.records.authority import Absence
 from gnus_node.records.enums import BackendKind, EffectState, ExpertRole, MemoryMode, ProcessingPass, RoleName, Stage
 from gnus_node.records.envelope import Signed
@@ -28,8 +31,8 @@ from gnus_node.telemetry.spans import Span
 Step = Callable[[Run, int], Awaitable[Event]]
 """``(run, budget_ms) -> event``."""
 
-_NO_BYPASS = frozenset({"PLAN_EXCEEDS_MANDATE", "MANDATE_EXCEEDS_POLICY", "CHAIN_BROKEN", "LEASE_EXPIRED"})
-"""Refusals that are faults of this router: the request fails at once instead of going on without."""
+MEMORY_HOSTS = 2
+"""Memory nodes that are asked before a request goes on without."""
 
 
 async def remember(run: Run, budget_ms: int) -> Event:
@@ -38,15 +41,12 @@ async def remember(run: Run, budget_ms: int) -> Event:
     hosts = run.context.node.directory.hosts(RoleName.MEMORY_INDEX, mandate.tenant)
     if mandate.ceilings.memory_floor is MemoryMode.NONE or not hosts:
         return Event.OK
-    await run.order(
-        Stage.MEMORY,
-        ProcessingPass.RETRIEVAL,
-        hosts[0],
-        "memory.retrieve",
-        [run.mandate],
-        budget_ms=budget_ms - RESERVE_MS,
-        with_plan=False,
-    )
+
+    async def ask(peer: Peer, left_ms: int) -> list[Signed[Any]]:
+        retrieval = ProcessingPass.RETRIEVAL
+        return await run.order(Stage.MEMORY, retrieval, peer, "memory.retrieve", [run.mandate], budget_ms=left_ms, with_plan=False)
+
+    await first_answer(run, "memory", hosts[:MEMORY_HOSTS], budget_ms - RESERVE_MS, ask)
     return Event.OK
 
 
@@ -85,7 +85,7 @@ async def plan(run: Run, _budget_ms: int) -> Event:
         experts=[a.expert_id for a in body.assignments if a.expert_id],
         confidence=10_000,
     )
-    drafting = [a for a in run.places(Stage.DRAFT) if not a.fallback]
+    drafting = [places[0] for places in run.drafters(fallback=False)]
     # Where a tool is to be read first, documents are looked into only if it gives nothing.
     reading = any(_reads(run, a) for a in drafting) and not any(_role(run, a) is ExpertRole.TOOL_SUPPORT for a in drafting)
     return Event.OK if reading and Stage.GROUND in body.execution_graph.stages else Event.SKIP
@@ -99,29 +99,25 @@ def _reads(run: Run, place: Assignment) -> bool:
 
 async def ground(run: Run, budget_ms: int) -> Event:
     """Evidence for the question; a second grounding node takes over where the first fails."""
-    places = run.places(Stage.GROUND)
-    for place in places:
-        try:
-            await run.order(
-                Stage.GROUND,
-                ProcessingPass.RETRIEVAL,
-                run.peer_of(place),
-                "grounding.retrieve",
-                run.base(),
-                budget_ms=budget_ms - RESERVE_MS,
-            )
-        except GnusError as error:
-            _note(run, "ground", error)
-            continue
-        return Event.OK
-    return Event.FAILED
+
+    async def ask(place: Assignment, left_ms: int) -> list[Signed[Any]]:
+        retrieval, peer = ProcessingPass.RETRIEVAL, run.peer_of(place)
+        return await run.order(Stage.GROUND, retrieval, peer, "grounding.retrieve", run.base(), budget_ms=left_ms)
+
+    try:
+        await first_answer(run, "ground", run.places(Stage.GROUND), budget_ms - RESERVE_MS, ask)
+    except GnusError as error:
+        if error.code in NO_BYPASS:
+            raise
+        return Event.FAILED
+    return Event.OK
 
 
 async def draft(run: Run, budget_ms: int) -> Event:
     """The plan's own experts draft in parallel; tool proposers go first, the others draft once their output is there."""
-    places = [a for a in run.places(Stage.DRAFT) if not a.fallback]
-    helpers = [a for a in places if _role(run, a) is ExpertRole.TOOL_SUPPORT]
-    others = [a for a in places if a not in helpers]
+    experts = run.drafters(fallback=False)
+    helpers = [places for places in experts if _role(run, places[0]) is ExpertRole.TOOL_SUPPORT]
+    others = [places for places in experts if places not in helpers]
     now = helpers if helpers and run.turn == 0 else others
     if now is others:
         await _ground_late(run, budget_ms)
@@ -152,42 +148,41 @@ async def escalate(run: Run, budget_ms: int) -> Event:
     if run.escalated:
         return Event.EMPTY
     run.escalated = True
-    places = [a for a in run.places(Stage.DRAFT) if a.fallback]
-    if not places:
+    experts = run.drafters(fallback=True)
+    if not experts:
         return Event.EMPTY
     if not run.bag.of(GroundingEvidence) and run.places(Stage.GROUND):
         await ground(run, budget_ms // 3)
-    drafted = await _draft_all(run, places, budget_ms)
+    drafted = await _draft_all(run, experts, budget_ms)
     return Event.OK if any(not o.body.abstained for o in drafted) else Event.EMPTY
 
 
-async def _draft_all(run: Run, places: Sequence[Assignment], budget_ms: int) -> list[Signed[ExpertOutput]]:
-    """Dispatch to each; who fails is absent with the reason, and costs nobody else anything."""
+async def _draft_all(run: Run, experts: Sequence[Sequence[Assignment]], budget_ms: int) -> list[Signed[ExpertOutput]]:
+    """Dispatch to each expert, and to its standby where it fails; who gives nothing is absent with the reason, and costs nobody else
+    anything."""
     done: list[Signed[ExpertOutput]] = []
     finished = {o.body.expert_id for o in run.bag.of(ExpertOutput)}
     refs = [*run.base(), *run.evidence()]
 
-    async def one(place: Assignment) -> None:
-        expert = place.expert_id or ""
+    async def ask(place: Assignment, left_ms: int) -> list[Signed[Any]]:
+        return await run.order(
+            Stage.DRAFT,
+            ProcessingPass.INFERENCE,
+            run.peer_of(place),
+            "core.run" if place.role is RoleName.SEMANTIC_CORE else "expert.run",
+            refs,
+            budget_ms=left_ms,
+            expert_id=place.expert_id,
+            extra=[r for r in (run.bag.find(place.entry or b""),) if r],
+        )
+
+    async def one(places: Sequence[Assignment]) -> None:
+        expert = places[0].expert_id or ""
         try:
-            with trio.fail_after(max(0.001, (budget_ms - RESERVE_MS) / 1000)):
-                records = await run.order(
-                    Stage.DRAFT,
-                    ProcessingPass.INFERENCE,
-                    run.peer_of(place),
-                    "core.run" if place.role is RoleName.SEMANTIC_CORE else "expert.run",
-                    refs,
-                    budget_ms=budget_ms - RESERVE_MS,
-                    expert_id=expert,
-                    extra=[r for r in (run.bag.find(place.entry or b""),) if r],
-                )
-        except trio.TooSlowError:
-            run.absent(expert, Stage.DRAFT, "DEADLINE")
-            return
+            records = await first_answer(run, "draft", places, budget_ms - RESERVE_MS, ask)
         except GnusError as error:
-            if error.code in _NO_BYPASS:
+            if error.code in NO_BYPASS:
                 raise
-            _note(run, "draft", error)
             run.absent(expert, Stage.DRAFT, error.code)
             return
         outputs = [r for r in records if isinstance(r.body, ExpertOutput)]
@@ -198,9 +193,9 @@ async def _draft_all(run: Run, places: Sequence[Assignment], budget_ms: int) -> 
             done.append(output)
 
     async with trio.open_nursery() as nursery:
-        for place in places:
-            if place.expert_id not in finished:
-                nursery.start_soon(one, place)
+        for places in experts:
+            if places[0].expert_id not in finished:
+                nursery.start_soon(one, places)
     return sorted(done, key=lambda o: o.body.expert_id)
 
 
@@ -214,22 +209,29 @@ async def adjudicate(run: Run, _budget_ms: int) -> Event:
 
 
 async def tool(run: Run, budget_ms: int) -> Event:
-    """Mediation by the pinned intermediary. Refusals are outcomes; a person's turn parks the request."""
+    """Mediation by the pinned intermediary. Refusals are outcomes; a person's turn parks the request.
+
+    Only it may act, so where it is not there it is waited for. Asking twice is safe: it knows an effect by its key, however often it is asked.
+    """
     place = run.places(Stage.TOOL)[0]
     outputs = run.proposing
     run.mediated.update(o.id for o in outputs)
     entries = [r for r in run.bag if r.header.kind in ("expert_entry", "capability_manifest")]
     dispatches = [d for o in outputs if (d := run.bag.find(o.body.dispatch))]
-    try:
-        records = await run.order(
+
+    async def ask(left_ms: int) -> list[Signed[Any]]:
+        return await run.order(
             Stage.TOOL,
             ProcessingPass.COMPUTE,
             run.peer_of(place),
             "tools.mediate",
             [*run.base(), *outputs],
-            budget_ms=budget_ms - RESERVE_MS,
+            budget_ms=left_ms,
             extra=[*entries, *dispatches],
         )
+
+    try:
+        records = await until_there(run, "tool", budget_ms - RESERVE_MS, ask)
     finally:
         run.turn += 1
     reports = [r for r in records if isinstance(r.body, EffectReport)]
@@ -240,38 +242,28 @@ async def tool(run: Run, budget_ms: int) -> Event:
 async def synthesize(run: Run, budget_ms: int) -> Event:
     """Everything to the verifier; a second one takes over where the first fails."""
     assert run.plan is not None
-    for place in run.places(Stage.DRAFT):
-        run.absent(place.expert_id or "", Stage.DRAFT, NOT_NEEDED if place.fallback and not run.escalated else "NOT_REACHED")
+    for fallback in (False, True):
+        reason = NOT_NEEDED if fallback and not run.escalated else "NOT_REACHED"
+        for places in run.drafters(fallback=fallback):
+            run.absent(places[0].expert_id or "", Stage.DRAFT, reason)
     skip = {"dispatch", "task_attestation", "request_mandate", "execution_plan", "policy", "expert_entry", "capability_manifest"}
     given = [r for r in run.bag if r.header.kind not in skip]
-    for place in run.places(Stage.SYNTHESIZE):
-        try:
-            records = await run.order(
-                Stage.SYNTHESIZE,
-                ProcessingPass.VERIFICATION,
-                run.peer_of(place),
-                "verifier.synthesize",
-                [*run.base(), *given],
-                budget_ms=budget_ms - RESERVE_MS,
-                extra=[r for r in run.bag if r.header.kind in skip],
-            )
-        except GnusError as error:
-            if error.code in _NO_BYPASS:
-                raise
-            _note(run, "synthesize", error)
-            continue
-        if any(isinstance(r.body, SynthesisResult) for r in records):
-            return Event.OK
-        if run.escalated:
-            return Event.FAILED
-        return Event.AGAIN
-    return Event.FAILED
 
+    async def ask(place: Assignment, left_ms: int) -> list[Signed[Any]]:
+        return await run.order(
+            Stage.SYNTHESIZE,
+            ProcessingPass.VERIFICATION,
+            run.peer_of(place),
+            "verifier.synthesize",
+            [*run.base(), *given],
+            budget_ms=left_ms,
+            extra=[r for r in run.bag if r.header.kind in skip],
+        )
 
-def _note(run: Run, step: str, error: GnusError) -> None:
-    """A peer failed and the run goes on without it."""
-    run.context.node.metrics.count("errors", code=error.code)
-    run.context.node.log.warning("step.failed", request_id=run.mandate.body.request_id, step=step, code=error.code, link=error.link)
+    records = await first_answer(run, "synthesize", run.places(Stage.SYNTHESIZE), budget_ms - RESERVE_MS, ask)
+    if any(isinstance(r.body, SynthesisResult) for r in records):
+        return Event.OK
+    return Event.FAILED if run.escalated else Event.AGAIN
 
 
 STEPS: dict[State, Step] = {

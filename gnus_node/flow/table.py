@@ -109,8 +109,8 @@ COORDINATOR: Mapping[State, Row] = {
 OWNER: Mapping[State, Row] = {
     S.OWN_ACCEPT: _row(20, "durable before anything else happens", OK=S.OWN_RUN, FAILED=S.FAILED, DEADLINE=S.FAILED, FENCED=S.FAILED),
     S.OWN_EFFECTS: _row(
-        20,
-        "a successor asks the pinned intermediary first",
+        50,
+        "a successor asks the pinned intermediary first, and waits for it and for a router",
         OK=S.OWN_RUN,
         EFFECTS=S.OWN_CLOSE,
         FAILED=S.OWN_CLOSE,

@@ -23,6 +23,7 @@ from gnus_node.net.directory_rules import (
     judge_manifest,
     make_offer,
 )
+from gnus_node.net.health import Health
 from gnus_node.ports.host import Clock
 from gnus_node.records.enums import RoleName, Tier
 from gnus_node.records.envelope import Signed
@@ -91,6 +92,7 @@ class Directory:
         self._caps = caps
         self._alive_s = alive_s
         self._forget_s = forget_s
+        self.health = Health()
         self._nodes: dict[str, Signed[NodeAnnouncement]] = {}
         self._entries: dict[tuple[bytes, str], Signed[ExpertEntry]] = {}
         self._manifests: dict[bytes, Signed[CapabilityManifest]] = {}
@@ -115,6 +117,7 @@ class Directory:
         self._entries = {k: r for k, r in self._entries.items() if k[0] in trust.keys}
         self._manifests = {i: r for i, r in self._manifests.items() if r.header.signer in trust.keys}
         self._banned = {n: g for n, g in self._banned.items() if n in granted and granted[n].id == g}
+        self.health.keep(granted)
 
     def add(self, record: Signed[Any]) -> Refusal | None:
         """Take an opened announcement, expert entry or manifest; a ``Refusal``, also kept for ``peers``, where it does not count.
@@ -158,18 +161,19 @@ class Directory:
         return node_id == self._local or (at is not None and now - at <= self._alive_s)
 
     def hosts(self, role: RoleName, tenant: str) -> tuple[Peer, ...]:
-        """Live nodes that announce a role and may serve a tenant, by node id."""
-        now_ms = self._clock.wall_ms()
+        """Live nodes that announce a role and may serve a tenant: those that answer well first, then by node id."""
+        now, now_ms = self._clock.monotonic(), self._clock.wall_ms()
         found = (
             find_peer(self._trust, node_id, role, tenant, now_ms, self._caps)
             for node_id, record in self._current()
             if role in record.body.roles
         )
-        return tuple(peer for peer in found if peer)
+        return tuple(sorted((peer for peer in found if peer), key=lambda p: (self.health.rank(p.node_id, now), p.node_id)))
 
     def experts(self, tenant: str) -> tuple[Offer, ...]:
-        """Experts on live nodes that may serve a tenant, by expert id and node id. One without its manifest is not on offer."""
-        now_ms = self._clock.wall_ms()
+        """Experts on live nodes that may serve a tenant, by expert id, those of nodes that answer well first, then by node id. One without
+        its manifest is not on offer."""
+        now, now_ms = self._clock.monotonic(), self._clock.wall_ms()
         current = dict(self._current())
         offers: list[Offer] = []
         for entry in self._entries.values():
@@ -180,7 +184,8 @@ class Directory:
             offer = make_offer(self._trust, entry, manifest, announcement, tenant, now_ms, self._caps)
             if offer:
                 offers.append(offer)
-        return tuple(sorted(offers, key=lambda o: (o.entry.body.expert_id, o.peer.node_id, o.peer.role_key)))
+        rank = self.health.rank
+        return tuple(sorted(offers, key=lambda o: (o.entry.body.expert_id, rank(o.peer.node_id, now), o.peer.node_id, o.peer.role_key)))
 
     def manifest(self, record_id: bytes) -> Signed[CapabilityManifest] | None:
         """A manifest by id, or None."""

@@ -28,6 +28,11 @@ from gnus_node.wire.signed import Opener
 TOPIC = "gnus/announce/1"
 HEARTBEAT_S = 10.0
 BEAT_BUDGET_MS = 4_000
+PROBE_S = 1.0
+"""How often it is looked whether a peer owes an answer for long; then it is asked for a sign of life."""
+PROBE_BUDGET_MS = 1_500
+LEAVE_S = 1.0
+"""Longest that telling everybody of leaving may take."""
 MEET_BUDGET_MS = 8_000
 MAX_MEETING = 32
 """Peers met or beaten at a time."""
@@ -66,8 +71,23 @@ class Presence:
         self._met: set[bytes] = set()
         self._wake = trio.Event()
         self._slots = trio.Semaphore(MAX_MEETING)
+        self._leaving = False
         self.loads: dict[str, int] = {}
         """Last load each live node reported."""
+
+    @property
+    def load(self) -> int:
+        """Calls that this node is answering."""
+        return self._load()
+
+    async def leave(self) -> None:
+        """Tell everybody that this node is going, so that they call others."""
+        self._leaving = True
+        with trio.move_on_after(LEAVE_S):
+            async with trio.open_nursery() as nursery:
+                for peer in self._transport.peers():
+                    if peer != self._transport.local_key:
+                        nursery.start_soon(self._safely, self._beat, peer)
 
     async def open(self) -> None:
         """Serve and listen; ``run`` does the rest."""
@@ -93,9 +113,11 @@ class Presence:
         """Until cancelled: meet whoever is new, and give everybody else a sign of life every ten seconds."""
         beat_at = trio.current_time()
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._probe)
             while True:
                 now = trio.current_time()
                 peers = set(self._transport.peers()) - {self._transport.local_key}
+                self._note_connected(peers)
                 self._met &= peers
                 for peer in sorted(peers - self._met):
                     self._met.add(peer)
@@ -111,6 +133,31 @@ class Presence:
 
     def _rouse(self) -> None:
         self._wake.set()
+
+    def _note_connected(self, peers: set[bytes]) -> None:
+        trust = self._directory.trust
+        names = (trust.by_transport(peer) for peer in (*peers, self._transport.local_key))
+        self._directory.health.connected(name for name in names if name)
+
+    async def _probe(self) -> None:
+        """Until cancelled: a peer that owes an answer for long is asked for a sign of life; its calls are given up where none comes."""
+        health = self._directory.health
+        async with trio.open_nursery() as nursery:
+            while True:
+                await trio.sleep(PROBE_S)
+                trust = self._directory.trust
+                for node_id in health.waiting(self._clock.monotonic()):
+                    grant = trust.grants.get(node_id)
+                    if grant is not None and grant.body.transport_key != self._transport.local_key:
+                        nursery.start_soon(self._look_after, node_id, grant.body.transport_key)
+
+    async def _look_after(self, node_id: str, peer: bytes) -> None:
+        try:
+            reply = await rpc.request(self._transport, peer, "net.heartbeat", self._sign_of_life(), budget_ms=PROBE_BUDGET_MS)
+            self._alive(peer, reply)
+        except GnusError as error:
+            self._log.info("net.no_sign_of_life", node_id=node_id, code=error.code)
+            self._directory.health.no_sign(node_id, self._clock.monotonic())
 
     def _expire(self) -> None:
         for node_id in self._directory.expire(self._clock.monotonic()):
@@ -140,7 +187,7 @@ class Presence:
         self._alive(peer, reply)
 
     def _sign_of_life(self) -> Message:
-        return Message(args={"load": min(self._load(), MAX_LOAD)})
+        return Message(args={"load": min(self._load(), MAX_LOAD), "leaving": self._leaving})
 
     async def _on_announce(self, request: rpc.Request) -> Message:
         await trio.lowlevel.checkpoint()
@@ -158,7 +205,10 @@ class Presence:
         node_id = self._directory.trust.by_transport(peer)
         if node_id is None or not self._directory.seen(node_id, self._clock.monotonic()):
             return
-        load = message.args.get("load") if message else None
+        if message is None:
+            return
+        self._directory.health.said(node_id, leaving=message.args.get("leaving") is True)
+        load = message.args.get("load")
         if type(load) is int and 0 <= load <= MAX_LOAD:
             self.loads[node_id] = load
 

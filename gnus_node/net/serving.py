@@ -20,6 +20,19 @@ class _Service:
     running: int = 0
 
 
+class RoleGate:
+    """What a node's roles serve passes here: once ``refusing``, other nodes' calls get ``BUSY``; what the node asks itself goes on."""
+
+    def __init__(self, local_key: bytes) -> None:
+        self._local_key = local_key
+        self.refusing = False
+
+    def check(self, peer: bytes) -> None:
+        """Raises ``BUSY`` for another node's call while this one is stopping."""
+        if self.refusing and peer != self._local_key:
+            raise GnusError("BUSY", "the node is stopping")
+
+
 class ServiceTable:
     """Handlers by protocol id, each with the calls it has under way."""
 

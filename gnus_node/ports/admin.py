@@ -35,5 +35,8 @@ class Admin(Protocol):
     async def tools(self) -> list[dict[str, Any]]:
         """The tools of this node's intermediary, with what each may do."""
 
+    async def grant(self, request: str, operator: str, tier: str) -> dict[str, Any]:
+        """Grant a request to join, with the authority's key; charter and trust log for the new node. Raises ``FORBIDDEN`` without that key."""
+
     async def doctor(self) -> list[dict[str, Any]]:
         """Findings, worst first: what, why, fix, code."""

@@ -48,7 +48,7 @@ async def test_admin_is_at_the_local_door_only(tmp_path: Path) -> None:
     async with running(tmp_path) as world, local(world) as inside, httpx.AsyncClient(base_url=world.url) as outside:
         assert (await inside.get("/admin/status")).json()["roles"] == {"ingress": "up"}
         paths = re.findall(r"`(GET|POST) (/admin/[^`]+)`", DOC.read_text())
-        assert len(paths) == 8
+        assert len(paths) == 9
         for method, path in paths:
             for headers in ({}, {"authorization": f"Bearer {world.key}"}, {"x-forwarded-for": "127.0.0.1", "host": "localhost"}):
                 got = await outside.request(method, path.replace("{id}", "r1"), headers=headers)
@@ -78,6 +78,8 @@ async def test_admin_endpoints(tmp_path: Path) -> None:
         assert world.admin.calls[-1] == ("search", "x", 3)
         assert (await client.post("/admin/memory", json={"content": "x", "memory_class": "fact"})).json()["memory_class"] == "fact"
         assert (await client.post("/admin/memory", json={"content": "x", "memory_class": "rumour"})).status_code == 400
+        assert (await client.post("/admin/grant", json={"request": "{}", "tier": "C"})).json()["trust"] == "local C"
+        assert (await client.post("/admin/grant", json={"request": "{}", "tier": "AA"})).status_code == 400
         assert (await client.get("/admin/tools")).json()["data"] == [{"tool": "files.read"}]
         assert (await client.get("/admin/doctor")).json()["data"] == [{"code": "OK"}]
         assert (await client.post("/admin/ask", json={"question": "x", "tenant": "other"})).json()["error"]["param"] == "tenant"

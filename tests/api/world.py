@@ -213,6 +213,9 @@ class ScriptedAdmin:
         self.calls.append(("put", content, memory_class))
         return {"event": "e2", "memory_class": memory_class}
 
+    async def grant(self, request: str, operator: str, tier: str) -> dict[str, Any]:
+        return {"node_id": "node-x", "charter": request, "trust": f"{operator} {tier}"}
+
     async def tools(self) -> list[dict[str, Any]]:
         return [{"tool": "files.read"}]
 

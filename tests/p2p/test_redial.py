@@ -111,3 +111,13 @@ async def test_a_port_that_is_taken_is_a_fault_of_the_settings() -> None:
                 raise AssertionError("two hosts on one port")
         assert caught.group_contains(GnusError, match="CONFIG")
         nursery.cancel_scope.cancel()
+
+
+def test_a_peer_id_is_written_as_libp2p_writes_it() -> None:
+    from gnus_node.net.libp2p.peers import parse_peer, peer_id
+    from gnus_node.net.peer_text import peer_text
+
+    for number in range(64):
+        key = bytes([number * 3 % 256, number]) * 16
+        assert peer_text(key) == peer_id(key).to_base58()
+        assert parse_peer(peer_text(key)) == key

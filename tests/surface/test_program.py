@@ -177,7 +177,7 @@ from gnus_node.foreground import until_signal
 
 async def main():
     async with trio.open_nursery() as nursery:
-        await nursery.start(until_signal, nursery.cancel_scope)
+        await nursery.start(until_signal, nursery.cancel_scope.cancel)
         print("up", flush=True)
         with trio.CancelScope(shield=True):
             while not nursery.cancel_scope.cancel_called:

@@ -49,9 +49,13 @@ async def open_network(
     host = make_host(seed, entropy.token(NOISE_SEED_BYTES), options)
     key: bytes = host.get_public_key().to_bytes()
     async with MemoryBus().attach(key, log=log) as local, trio.open_nursery() as outer:
-        stop = trio.Event()
+        # No ``outer.start``: cancelled meanwhile, it waits for a shielded task that waits for ``stop``.
+        stop, ready = trio.Event(), trio.Event()
+        made: list[Any] = []
         try:
-            pubsub = await outer.start(_stack, host, options, stop)
+            outer.start_soon(_stack, host, options, stop, ready, made)
+            await ready.wait()
+            (pubsub,) = made
             async with trio.open_nursery() as nursery:
                 redialer = Redialer(host, key, nursery, log, lambda: entropy.token(1)[0] / 255)
                 transport = Libp2pTransport(host, local, nursery, log, redialer.reach)
@@ -75,10 +79,8 @@ async def open_network(
             stop.set()
 
 
-async def _stack(
-    host: Any, options: HostOptions, stop: trio.Event, *, task_status: trio.TaskStatus[Any] = trio.TASK_STATUS_IGNORED
-) -> None:
-    """Host and gossip service, until ``stop``; started with the latter.
+async def _stack(host: Any, options: HostOptions, stop: trio.Event, ready: trio.Event, made: list[Any]) -> None:
+    """Host and gossip service, until ``stop``; ``ready`` once the latter is ``made``.
 
     Shielded: cancelled from outside, libp2p would drop its tasks and leave the sockets open, and the peers would wait for a node that has
     left. So it is always closed in order, and within ``CLOSE_S``.
@@ -93,7 +95,8 @@ async def _stack(
                     # Upstream reports a port it did not get in its log and goes on without.
                     await host.close()
                     raise GnusError("CONFIG", "an address of net.listen cannot be listened on", fix="choose a free port")
-                task_status.started(pubsub)
+                made.append(pubsub)
+                ready.set()
                 await stop.wait()
                 scope.deadline = trio.current_time() + CLOSE_S
                 await host.close()

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from libp2p.peer.id import ID
 
+from gnus_node.net.peer_text import PREFIX
 from gnus_node.records.errors import GnusError
 
 KEY_BYTES = 32
-_PREFIX = bytes.fromhex("002408011220")
-"""Identity multihash (0x00) of 36 bytes (0x24): the protobuf of a public key of type Ed25519 (0801) with 32 bytes (1220)."""
 
 
 def peer_id(key: bytes) -> ID:
     """The PeerId of a transport key. Raises ``MALFORMED`` for other than 32 bytes."""
     if len(key) != KEY_BYTES:
         raise GnusError("MALFORMED", "a transport key has 32 bytes")
-    return ID(_PREFIX + key)
+    return ID(PREFIX + key)
 
 
 def transport_key(peer: ID) -> bytes | None:
     """The key in a PeerId, or None for a peer that is not ed25519."""
     data: bytes = peer.to_bytes()
-    return data[len(_PREFIX) :] if len(data) == len(_PREFIX) + KEY_BYTES and data.startswith(_PREFIX) else None
+    return data[len(PREFIX) :] if len(data) == len(PREFIX) + KEY_BYTES and data.startswith(PREFIX) else None
 
 
 def parse_peer(text: str) -> bytes:
