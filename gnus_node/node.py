@@ -22,14 +22,13 @@ from gnus_node.api.keys import KeyRing
 from gnus_node.api.server import Bound, serve
 from gnus_node.api.settings import ApiSettings
 from gnus_node.authority import Heads, TrustFile, ensure_policy
-from gnus_node.config.model import CorpusSettings, NodeConfig
+from gnus_node.config.model import CorpusSettings, ExpertSettings, NodeConfig
 from gnus_node.config.policies import load_colocation
 from gnus_node.evidence.bundle import import_charter, import_trust, trust_of
 from gnus_node.flow.accept import FlowLimits
-from gnus_node.host.clock import SystemClock
-from gnus_node.host.entropy import SystemEntropy
+from gnus_node.host import SystemClock, SystemEntropy, ThreadOffload
 from gnus_node.host.heap import settle_heap
-from gnus_node.host.offload import ThreadOffload
+from gnus_node.host.servers import NoServers, open_servers
 from gnus_node.identity import Identity, load_identity
 from gnus_node.init import KEYS_FILE, PRINCIPAL, PROJECT, TENANT, trust_path
 from gnus_node.loader import installed_adapters, load_class, load_roles
@@ -42,6 +41,7 @@ from gnus_node.net.presence import Presence
 from gnus_node.net.signing import KeySigner
 from gnus_node.net.trust_sync import TrustSync
 from gnus_node.ports.host import Clock, Entropy, Log, Offload, Probe
+from gnus_node.ports.servers import Servers
 from gnus_node.ports.store import Write
 from gnus_node.ports.submit import Caller
 from gnus_node.records.authority import Policy
@@ -77,6 +77,7 @@ class Ports:
     bus: MemoryBus
     probe: Probe = field(default_factory=NullProbe)
     log: Log = field(default_factory=NullLog)
+    servers: Servers = field(default_factory=NoServers)
     load_class: Callable[[str], type[Any]] = load_class
 
 
@@ -138,6 +139,7 @@ async def open_node(config: NodeConfig, ports: Ports) -> AsyncIterator[Node]:
             metrics=metrics,
             probe=ports.probe,
             log=ports.log,
+            servers=ports.servers,
         )
         policies = await ensure_policy(config, identity, trust, maker, store, opener)
         house = _House(config, ports, identity, context, policies, PayloadStore(store, keys, ports.entropy), maker, place)
@@ -355,10 +357,8 @@ def net_options(config: NodeConfig) -> NetOptions:
     return NetOptions(net.listen, net.announce, net.bootstrap, psk, net.mdns)
 
 
-def _expert_spec(name: str, settings: Any) -> ExpertSpec:
-    options = {key: float(value) if hasattr(value, "as_tuple") else value for key, value in settings.options.items()}
-    backend: Mapping[str, Any] = {"kind": settings.kind, **options}
-    return ExpertSpec(name, settings.version, settings.role, settings.domains, settings.license, backend)
+def _expert_spec(name: str, settings: ExpertSettings) -> ExpertSpec:
+    return ExpertSpec(name, settings.version, settings.role, settings.domains, settings.model_license, settings.backend)
 
 
 def _corpus_spec(settings: CorpusSettings) -> CorpusSpec:
@@ -420,9 +420,14 @@ async def _main(config: NodeConfig, probe: Probe | None) -> None:
     sink = FileSink(config.telemetry.log_file) if config.telemetry.log_file else StreamSink(_stderr())
     form = LogForm.JSON
     log = make_log(sink, clock=clock, level=config.telemetry.log_level, form=form)
-    ports = Ports(clock, SystemEntropy(), ThreadOffload(), MemoryBus(), probe or NullProbe(), log)
-    async with trio.open_nursery() as nursery:
+    entropy, offload = SystemEntropy(), ThreadOffload()
+    folder, memory = config.node.runtime_dir, config.weights_path
+    async with (
+        trio.open_nursery() as nursery,
+        open_servers(entropy=entropy, offload=offload, log=log, folder=folder, memory=memory) as servers,
+    ):
         nursery.start_soon(_until_signal, nursery.cancel_scope)
+        ports = Ports(clock, entropy, offload, MemoryBus(), probe or NullProbe(), log, servers)
         async with open_node(config, ports) as node, trio.open_nursery() as doors:
             bound = await doors.start(partial(serve_doors, node, log))
             settle_heap()
