@@ -26,7 +26,7 @@ def measure(path: Path, max_bytes: int, memory: Path | None) -> tuple[bytes, Fil
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise GnusError("CONFIG", f"the file of weights cannot be opened: {error.strerror or type(error).__name__}") from None
-    with open(fd, "rb", buffering=0) as file:
+    try:
         before = _identity(path, os.fstat(fd))
         if not stat.S_ISREG(os.fstat(fd).st_mode) or not 0 < before.size <= max_bytes:
             raise GnusError("CONFIG", f"the file of weights is no regular file of 1 to {max_bytes} bytes")
@@ -34,13 +34,14 @@ def measure(path: Path, max_bytes: int, memory: Path | None) -> tuple[bytes, Fil
         if known is not None:
             return known, before
         digest, left = hashlib.sha256(), before.size
-        try:
-            while left > 0 and (block := file.read(min(_BLOCK, left))):
-                digest.update(block)
-                left -= len(block)
-            after = _identity(path, os.fstat(fd))
-        except OSError as error:
-            raise GnusError("CONFIG", f"the file of weights cannot be read: {error.strerror or type(error).__name__}") from None
+        while left > 0 and (block := os.read(fd, min(_BLOCK, left))):
+            digest.update(block)
+            left -= len(block)
+        after = _identity(path, os.fstat(fd))
+    except OSError as error:
+        raise GnusError("CONFIG", f"the file of weights cannot be read: {error.strerror or type(error).__name__}") from None
+    finally:
+        os.close(fd)
     if left or after != before:
         raise GnusError("CONFIG", "the file of weights changed while it was read")
     _remember(memory, before, digest.digest())

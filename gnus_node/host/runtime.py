@@ -109,8 +109,12 @@ def read_note(path: Path) -> dict[str, Any] | None:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
-    with open(fd, "rb") as file:
-        raw = file.read(MAX_NOTE_BYTES + 1) if _own_file(fd) else b""
+    try:
+        raw = os.read(fd, MAX_NOTE_BYTES + 1) if _own_file(fd) else b""
+    except OSError:
+        raw = b""
+    finally:
+        os.close(fd)
     if not raw or len(raw) > MAX_NOTE_BYTES:
         return None
     try:
