@@ -59,8 +59,8 @@ def encode_header(pairs: list[tuple[str, Value]], tensors: list[tuple[str, list[
 
 def header_pairs(*, template: str = "", licence: str = "MIT", width: int = 64, layers: int = 2) -> list[tuple[str, Value]]:
     """The keys of a tiny llama."""
-    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "\u2581"]
-    kinds = [2, 3, 3, *([6] * 256), 1]
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    kinds = [2, 3, 3, *([6] * 256)]
     pairs: list[tuple[str, Value]] = [
         ("general.architecture", ARCHITECTURE),
         ("general.name", "tiny"),
@@ -78,6 +78,7 @@ def header_pairs(*, template: str = "", licence: str = "MIT", width: int = 64, l
         ("tokenizer.ggml.token_type", kinds),
         ("tokenizer.ggml.bos_token_id", 1),
         ("tokenizer.ggml.eos_token_id", 2),
+        ("tokenizer.ggml.add_space_prefix", False),
     ]
     return pairs + ([("tokenizer.chat_template", template)] if template else [])
 
@@ -88,7 +89,7 @@ TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfo
 def write_tiny(path: Path, *, template: str = "", seed: int = 1, width: int = 64, layers: int = 2) -> Path:
     """The model as a file; equal arguments, equal bytes."""
     pairs = header_pairs(template=template, width=width, layers=layers)
-    vocabulary = 260
+    vocabulary = 259
     tensors = [("token_embd.weight", [width, vocabulary]), ("output_norm.weight", [width]), ("output.weight", [width, vocabulary])]
     for layer in range(layers):
         block = f"blk.{layer}"
@@ -103,7 +104,7 @@ def write_tiny(path: Path, *, template: str = "", seed: int = 1, width: int = 64
             rows = shape[1] if len(shape) == 2 else 1
             for row in range(rows):
                 # Byte B is token 3 + B; letters and digits may be said.
-                silent = name == "output.weight" and not (row >= 3 and row < 259 and chr(row - 3).isascii() and chr(row - 3).isalnum())
+                silent = name == "output.weight" and not (row >= 3 and chr(row - 3).isascii() and chr(row - 3).isalnum())
                 ones = name.endswith("norm.weight")
                 values = [0.0 if silent else 1.0 if ones else chance.uniform(-1, 1) / 4 for _ in range(shape[0])]
                 file.write(struct.pack(f"<{shape[0]}f", *values))

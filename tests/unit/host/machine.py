@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,15 @@ from typing import Any
 import trio
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def python(text: str, *args: str) -> subprocess.Popen[bytes]:
+    """A program in a Python of its own, with this tree's packages."""
+    command = [sys.executable, "-c", text, *args]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT)
 
 
 def alive(pid: int) -> bool:
@@ -22,7 +34,9 @@ def alive(pid: int) -> bool:
 async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
     """Wait until something holds."""
     with trio.fail_after(seconds):
-        while not condition():
+        while True:
+            if condition():
+                return
             await trio.sleep(0.02)
 
 

@@ -17,7 +17,8 @@ def report() -> dict[str, object]:
     fds = sorted(int(name) for name in os.listdir("/proc/self/fd"))
     alive = [fd for fd in fds if os.path.exists(f"/proc/self/fd/{fd}")]
     limits = {name: resource.getrlimit(getattr(resource, name))[0] for name in ("RLIMIT_AS", "RLIMIT_CORE", "RLIMIT_FSIZE")}
-    new = next(line for line in open("/proc/self/status") if line.startswith("NoNewPrivs"))
+    with open("/proc/self/status") as status:
+        new = next(line for line in status if line.startswith("NoNewPrivs"))
     return {
         "fds": alive,
         "environment": dict(os.environ),

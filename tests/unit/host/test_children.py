@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import trio
@@ -15,7 +13,7 @@ import trio
 from gnus_node.host.children import MAX_ERROR_LINE, ChildSpec, run_tool, running_child
 from gnus_node.records.errors import GnusError
 
-from .machine import STAND_IN, alive, until
+from .machine import STAND_IN, alive, python, until
 
 MEMORY = 1024**3
 
@@ -103,9 +101,7 @@ trio.run(main)
 
 
 async def test_a_killed_parent_takes_its_child_with_it() -> None:
-    root = Path(__file__).parents[3]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(STAND_IN)], stdout=subprocess.PIPE, env=environment, cwd=root)
+    parent = python(PARENT, str(STAND_IN))
     try:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
