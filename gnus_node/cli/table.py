@@ -37,6 +37,11 @@ COMMANDS = (
     Command("tools", "List the tools of this node's intermediary and what each may do.", ("list",)),
     Command("trust", "Show the swarm's charter, grants and trust head as this node sees them.", ("show",)),
     Command("swarm", "Bring up a swarm of one node: init if needed, then run.", ("up",)),
+    Command(
+        "model",
+        "List, install or verify weights for embedded models; licence and source are shown first.",
+        ("list", "install", "verify"),
+    ),
     Command("doctor", "Check machine and node; say what is missing and what is refused without it."),
 )
 
