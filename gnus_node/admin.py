@@ -76,7 +76,7 @@ class NodeAdmin:
         store: LmdbStore,
         charter: bytes,
         trust_file: Path,
-        problems: Callable[[], list[str]],
+        faults: Callable[[], list[GnusError]],
     ) -> None:
         self._config = config
         self._context = context
@@ -86,13 +86,13 @@ class NodeAdmin:
         self._store = store
         self._charter = charter
         self._trust_file = trust_file
-        self._problems = problems
+        self._faults = faults
 
     async def status(self) -> dict[str, Any]:
         """Problems first, then what runs."""
         trust = self._context.trust.state
         now = self._context.clock.wall_ms()
-        problems = self._problems()
+        problems = [f"{f.code}: {f.what}" if f.code == "STORE_CORRUPT" else f.what for f in self._faults()]
         sizes = self._store.table_bytes()
         if not head_fresh(trust, now):
             problems.append("the trust head is stale: writes are refused")
@@ -173,7 +173,7 @@ class NodeAdmin:
 
     async def doctor(self) -> list[dict[str, Any]]:
         """What a running node knows of its own weaknesses, worst first."""
-        found = [{"what": p, "why": "the node is not whole", "fix": "see the log", "code": "INTERNAL"} for p in self._problems()]
+        found = [{"what": f.what, "why": f.row.meaning, "fix": f.fix, "code": f.code} for f in self._faults()]
         found.append(
             {
                 "what": "the authority's, policy's and approver's keys lie on this node",

@@ -6,14 +6,17 @@ of ``--trust-head``, where the judge keeps a newer one than the bundle's: then a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
 from gnus_node.evidence.bundle import MAX_BUNDLE_BYTES, import_charter, import_trust, verify_bundle
 from gnus_node.host.clock import SystemClock
 from gnus_node.records.errors import GnusError
+
+T = TypeVar("T")
 
 
 def verify_bundle_file(bundle: Path, charter: Path, trust_head: Path | None) -> dict[str, Any]:
@@ -22,13 +25,22 @@ def verify_bundle_file(bundle: Path, charter: Path, trust_head: Path | None) -> 
     Raises ``USAGE`` where a file cannot be read; ``MALFORMED``, ``CHAIN_BROKEN`` where the judge's own charter or trust log does not read.
     """
     data = _read(bundle)
-    own = import_charter(_read(charter))
-    newer = import_trust(_read(trust_head)) if trust_head is not None else ()
+    own = _parsed(import_charter, charter, "the charter", "give the file charter.json of the swarm")
+    newer = _parsed(import_trust, trust_head, "the trust log", "give the file trust.json of a node") if trust_head is not None else ()
 
     async def judge() -> dict[str, Any]:
         return verify_bundle(data, own, SystemClock().wall_ms(), newer_trust=newer).to_plain()
 
     return trio.run(judge)
+
+
+def _parsed(parse: Callable[[bytes], T], path: Path, what: str, fix: str) -> T:
+    try:
+        return parse(_read(path))
+    except GnusError as error:
+        if error.code == "USAGE":
+            raise
+        raise GnusError(error.code, f"{path} is not {what}: {error.what}", fix=fix) from None
 
 
 def _read(path: Path) -> bytes:

@@ -12,8 +12,8 @@ import trio
 from gnus_node.config.model import NodeConfig
 from gnus_node.config.policies import load_policy, load_template
 from gnus_node.evidence.bundle import export_trust
-from gnus_node.identity import Identity
-from gnus_node.init import TENANT, issue_head, write_atomic
+from gnus_node.identity import Identity, replace_file
+from gnus_node.init import TENANT, issue_head
 from gnus_node.membership import JoinRequest, grant_records
 from gnus_node.net.context import TrustBox
 from gnus_node.net.signing import KeySigner
@@ -44,7 +44,7 @@ class TrustFile:
         """Write what is held now."""
         async with self._writing:
             text = export_trust(r.raw for r in self._trust.records)
-            await self._offload.run(write_atomic, self._path, text)
+            await self._offload.run(replace_file, self._path, text)
 
 
 class Heads:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import trio
+from pydantic import TypeAdapter, ValidationError
 
 from gnus_node.api.keys import KeyRing
 from gnus_node.config.model import NodeConfig
@@ -17,12 +17,15 @@ from gnus_node.config.policies import load_template
 from gnus_node.evidence.bundle import export_charter, export_trust
 from gnus_node.host.clock import SystemClock
 from gnus_node.host.entropy import SystemEntropy
-from gnus_node.identity import FOLDER, Identity, make_identity, public_key, save_identity
+from gnus_node.identity import FOLDER, Identity, has_identity, make_identity, public_key, replace_file, save_identity
 from gnus_node.net.signing import KeySigner
 from gnus_node.ports.host import Clock, Entropy
 from gnus_node.records.authority import RoleGrant, RoleKey, SwarmCharter, TenantGrant, TrustHead
+from gnus_node.records.base import Name
 from gnus_node.records.enums import ColocationProfile, IndependenceUnit, KeyMode, RoleName, SignerRole, Tier
 from gnus_node.records.envelope import Signed
+from gnus_node.records.errors import GnusError
+from gnus_node.store.disk import DirectoryLock, private_directory
 from gnus_node.trust.state import log_digest
 from gnus_node.wire.digests import swarm_id
 from gnus_node.wire.signed import encode_part
@@ -93,17 +96,14 @@ def make_data_dir(
     force: bool = False,
 ) -> dict[str, Any]:
     """Make keys, charter, grants, head and an API key in ``data_dir``; what was made. Raises ``ALREADY_RUNNING``, ``CONFIG``."""
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    prepare_data_dir(data_dir)
     if force:
-        for folder in (FOLDER, *_GROWS):
-            shutil.rmtree(data_dir / folder, ignore_errors=True)
-        for file in (CHARTER_FILE, TRUST_FILE, KEYS_FILE):
-            (data_dir / file).unlink(missing_ok=True)
+        _clear(data_dir)
     identity = make_identity(entropy, roles=tuple(RoleName), authority=True)
     charter, trust = found_swarm(identity, clock, name=name, operator=operator, profile=profile)
     save_identity(data_dir, identity)
-    (data_dir / CHARTER_FILE).write_text(export_charter(charter), encoding="utf-8")
-    (data_dir / TRUST_FILE).write_text(export_trust(trust), encoding="utf-8")
+    replace_file(data_dir / CHARTER_FILE, export_charter(charter))
+    replace_file(data_dir / TRUST_FILE, export_trust(trust))
     ring = KeyRing.load(data_dir / KEYS_FILE, clock)
     key, row = ring.create(entropy, tenant=TENANT, project=PROJECT, principal=PRINCIPAL, mode=KeyMode.LIVE)
     return {
@@ -117,9 +117,37 @@ def make_data_dir(
     }
 
 
+def prepare_data_dir(data_dir: Path) -> None:
+    """Make the data directory, mode 0700. One that is there and empty is closed to others; one with files that others can enter is refused
+    ``CONFIG``, for who may have read them is not known here."""
+    if os.path.lexists(data_dir) and not data_dir.is_dir():
+        raise GnusError("CONFIG", f"{data_dir} is not a directory", fix="name a directory")
+    try:
+        if data_dir.is_dir() and not any(data_dir.iterdir()):
+            data_dir.chmod(0o700)
+    except OSError as error:
+        raise GnusError("CONFIG", f"cannot use {data_dir}: {error.strerror}", fix="choose a directory of your own") from None
+    private_directory(data_dir)
+
+
+def _clear(data_dir: Path) -> None:
+    """Remove what belongs to the identity before. Raises ``ALREADY_RUNNING`` where a node uses it."""
+    store = data_dir / _GROWS[0]
+    if store.is_dir():
+        DirectoryLock(store).release()
+    for folder in (FOLDER, *_GROWS):
+        shutil.rmtree(data_dir / folder, ignore_errors=True)
+    for file in (CHARTER_FILE, TRUST_FILE, KEYS_FILE):
+        (data_dir / file).unlink(missing_ok=True)
+
+
 def initialise(data_dir: Path, *, name: str, template: str, force: bool) -> Mapping[str, Any]:
-    """``gnus-node init``: as ``make_data_dir``, with a settings file where there is none. Raises ``ALREADY_RUNNING``, ``CONFIG``."""
+    """``gnus-node init``: as ``make_data_dir``, with a settings file where there is none. Raises ``ALREADY_RUNNING``, ``CONFIG``, ``USAGE``."""
     load_template(template)
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError:
+        raise GnusError("USAGE", "not a name for a swarm", fix="letters, digits and . _ : / @ + - only, at most 128") from None
 
     async def make() -> dict[str, Any]:
         return make_data_dir(data_dir, SystemEntropy(), SystemClock(), name=name, force=force)
@@ -161,6 +189,8 @@ domains = ["math"]
 
 def make_api_key(data_dir: Path, *, tenant: str, project: str, principal: str, mode: str, scopes: Sequence[str]) -> Mapping[str, Any]:
     """``gnus-node config key``: one API key, shown once, stored hashed. Raises ``CONFIG``."""
+    if not has_identity(data_dir):
+        raise GnusError("CONFIG", f"{data_dir} is no data directory of a node", fix="gnus-node init makes one")
 
     async def make() -> dict[str, Any]:
         ring = KeyRing.load(data_dir / KEYS_FILE, SystemClock())
@@ -175,13 +205,3 @@ def make_api_key(data_dir: Path, *, tenant: str, project: str, principal: str, m
 def trust_path(config: NodeConfig) -> Path:
     """Where a node keeps its trust log."""
     return config.swarm.trust_head or config.node.data_dir / TRUST_FILE
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Replace a file whole: a reader sees the old or the new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(name, path)

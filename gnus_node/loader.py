@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Any
 
 from gnus_node.records.enums import RoleName
@@ -23,11 +24,20 @@ def load_class(target: str) -> type[Any]:
     module, colon, name = target.partition(":")
     try:
         found = getattr(importlib.import_module(module), name, None) if colon else None
-    except ImportError as error:
-        raise GnusError("CONFIG", f"{target} cannot be imported: {type(error).__name__}", fix="install its package") from None
+    except ModuleNotFoundError:
+        raise GnusError("CONFIG", f"the module of {target}, or one that it needs, is not installed", fix="install its package") from None
+    except Exception as error:  # noqa: BLE001 - supervised boundary: another's module, which may fail in any way while it is imported
+        raise GnusError(
+            "CONFIG", f"the module of {target} fails when imported ({type(error).__name__})", fix="correct the module"
+        ) from None
     if not isinstance(found, type):
         raise GnusError("CONFIG", f"{target} is not a class", fix="write module:Class")
     return found
+
+
+def installed(module: str) -> bool:
+    """Whether a top-level module could be imported; it is not imported."""
+    return find_spec(module) is not None
 
 
 def load_roles(wanted: Iterable[RoleName]) -> list[Role]:

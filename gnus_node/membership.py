@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gnus_node.evidence.bundle import export_charter, export_trust, import_charter, import_trust, trust_of
-from gnus_node.identity import Identity, load_identity, make_identity, public_key, save_identity
-from gnus_node.init import CHARTER_FILE, GRANT_MS, TENANT, TRUST_FILE, issue_head, write_atomic
+from gnus_node.identity import Identity, load_identity, make_identity, public_key, replace_file, save_identity
+from gnus_node.init import CHARTER_FILE, GRANT_MS, TENANT, TRUST_FILE, issue_head, prepare_data_dir
 from gnus_node.net.signing import KeySigner
 from gnus_node.ports.host import Clock, Entropy
 from gnus_node.records.authority import RoleGrant, RoleKey
@@ -41,7 +41,7 @@ class JoinRequest:
 
 def make_member(data_dir: Path, entropy: Entropy, roles: Sequence[RoleName]) -> str:
     """Make a node's identity and its request, which is written beside it and returned. Raises ``ALREADY_RUNNING`` where there is an identity."""
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    prepare_data_dir(data_dir)
     identity = make_identity(entropy, roles=tuple(roles), authority=False)
     save_identity(data_dir, identity)
     text = write_request(identity)
@@ -130,7 +130,7 @@ def grant_node(
         records = grant_records(signer, state, request, clock.wall_ms(), operator=operator, tier=tier, tenants=tenants)
         old_head = state.head.raw if state.head else b""
         text = export_trust([*(raw for raw in raws if raw != old_head), *(r.raw for r in records)])
-        write_atomic(data_dir / TRUST_FILE, text)
+        replace_file(data_dir / TRUST_FILE, text)
     finally:
         lock.release()
     return export_charter(charter), text

@@ -6,10 +6,9 @@ time over the in-memory transport. ``run_node`` is the program: real ports, HTTP
 
 from __future__ import annotations
 
-import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,23 +16,16 @@ import trio
 
 from gnus_node import __version__
 from gnus_node.admin import NodeAdmin, NodeSubmit
-from gnus_node.api.app import ApiDeps
-from gnus_node.api.keys import KeyRing
-from gnus_node.api.server import Bound, serve
-from gnus_node.api.settings import ApiSettings
 from gnus_node.authority import Heads, TrustFile, ensure_policy
-from gnus_node.config.model import CorpusSettings, ExpertSettings, NodeConfig
+from gnus_node.config.model import NodeConfig
 from gnus_node.config.policies import load_colocation
-from gnus_node.evidence.bundle import import_charter, import_trust, trust_of
 from gnus_node.flow.accept import FlowLimits
-from gnus_node.host import SystemClock, SystemEntropy, ThreadOffload
-from gnus_node.host.heap import settle_heap
-from gnus_node.host.servers import NoServers, open_servers
-from gnus_node.identity import Identity, load_identity
-from gnus_node.init import KEYS_FILE, PRINCIPAL, PROJECT, TENANT, trust_path
+from gnus_node.host.servers import NoServers
+from gnus_node.identity import Identity, load_identity, next_incarnation
+from gnus_node.init import PRINCIPAL, PROJECT, TENANT, trust_path
 from gnus_node.loader import installed_adapters, load_class, load_roles
 from gnus_node.net import rpc
-from gnus_node.net.attach import Attached, NetOptions, attach
+from gnus_node.net.attach import Attached, attach
 from gnus_node.net.context import Fence, NodeContext, RoleContext, TrustBox, Vaults
 from gnus_node.net.directory import Directory
 from gnus_node.net.memory_transport import MemoryBus
@@ -42,20 +34,22 @@ from gnus_node.net.signing import KeySigner
 from gnus_node.net.trust_sync import TrustSync
 from gnus_node.ports.host import Clock, Entropy, Log, Offload, Probe
 from gnus_node.ports.servers import Servers
-from gnus_node.ports.store import Write
 from gnus_node.ports.submit import Caller
+from gnus_node.preflight import KEYS, STORE, key_faults, load_swarm, private_data_dir
 from gnus_node.records.authority import Policy
-from gnus_node.records.enums import KeyMode, RoleName, SignerRole, SourceClass
+from gnus_node.records.enums import KeyMode, RoleName, SignerRole
 from gnus_node.records.envelope import Signed
-from gnus_node.records.errors import GnusError
+from gnus_node.records.errors import GnusError, refuse
 from gnus_node.records.flow import KindVersions, NodeAnnouncement
-from gnus_node.role import CorpusSpec, ExpertSpec, Front, RoleHost
+from gnus_node.role import Front, RoleHost
+from gnus_node.specs import adapter_specs, corpus_spec, expert_specs, net_options
+from gnus_node.store.aside import set_aside
 from gnus_node.store.batch import StoreLimits
 from gnus_node.store.engine import LmdbStore, open_store
-from gnus_node.store.keys import open_keys
+from gnus_node.store.keys import KeyStore, open_keys
 from gnus_node.store.payloads import PayloadStore
 from gnus_node.store.textindex import Fts5Index
-from gnus_node.telemetry.log import FileSink, LogForm, NullLog, StreamSink, make_log
+from gnus_node.telemetry.log import NullLog
 from gnus_node.telemetry.metrics import PrometheusMetrics
 from gnus_node.telemetry.probe import NullProbe
 from gnus_node.wire.kinds import KINDS
@@ -64,7 +58,6 @@ from gnus_node.wire.signed import Opener
 
 ANNOUNCE_S = 300.0
 """Full announcements: on change, and this often (DESIGN.md section 5)."""
-_INCARNATION = b"incarnation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +70,8 @@ class Ports:
     bus: MemoryBus
     probe: Probe = field(default_factory=NullProbe)
     log: Log = field(default_factory=NullLog)
-    servers: Servers = field(default_factory=NoServers)
     load_class: Callable[[str], type[Any]] = load_class
+    servers: Servers = field(default_factory=NoServers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +95,27 @@ class Node:
 
 
 @asynccontextmanager
-async def open_node(config: NodeConfig, ports: Ports) -> AsyncIterator[Node]:
-    """Build a node and run it for the length of the block. Raises ``CONFIG``, ``COLOCATION``, ``ALREADY_RUNNING``, ``CHAIN_BROKEN`` and
-    what roles raise when they open; what fails later inside comes out in an exception group, as from any nursery."""
+async def open_node(config: NodeConfig, ports: Ports, *, start_over: bool = False) -> AsyncIterator[Node]:
+    """Build a node and run it for the length of the block. Raises ``CONFIG``, ``COLOCATION``, ``ALREADY_RUNNING``, ``STORE_CORRUPT`` and
+    what roles raise when they open; what fails later inside comes out in an exception group, as from any nursery.
+
+    With ``start_over`` a store that is lost or damaged is moved aside and a new one made; without it that is refused."""
     rules = load_colocation(config.node.profile, directory=config.policy.directory)
     rules.check(config.node.roles)
+    private_data_dir(config.node.data_dir)
     identity = load_identity(config.node.data_dir)
-    charter = import_charter(config.charter_path.read_bytes())
     opener = Opener()
-    raws = import_trust(trust_path(config).read_bytes())
-    trust = TrustBox(trust_of(charter, raws, opener.open), map(opener.open, raws))
+    swarm = load_swarm(config, opener.open)
+    refuse(key_faults(config, identity, swarm.state))
+    trust = TrustBox(swarm.state, map(opener.open, swarm.log))
     metrics = PrometheusMetrics()
+    ran_before = identity.incarnation > 0 and not (start_over and await _set_aside(config, ports))
     async with AsyncExitStack() as stack:
         limits = StoreLimits(map_size_bytes=config.store.map_size_bytes, behind_s=config.store.flush_ms / 1000)
-        store = await stack.enter_async_context(open_store(config.node.data_dir / "store", ports.offload, limits=limits))
-        keys = await stack.enter_async_context(open_keys(config.node.data_dir / "keys", ports.entropy, ports.offload))
-        incarnation = await _next_incarnation(store)
+        folder, keys_folder = config.node.data_dir / STORE, config.node.data_dir / KEYS
+        store = await stack.enter_async_context(open_store(folder, ports.offload, limits=limits, expected=ran_before))
+        keys = await stack.enter_async_context(open_keys(keys_folder, ports.entropy, ports.offload, expected=ran_before))
+        incarnation = await next_incarnation(config.node.data_dir, identity, store, ports.offload, ran_before=ran_before)
         maker = partial(_signer, swarm=trust.state.swarm, epoch=trust.epoch, clock=ports.clock, incarnation=incarnation, made=opener.keep)
         transport_signer = maker(identity.transport, SignerRole.TRANSPORT)
         place = await stack.enter_async_context(
@@ -142,7 +140,7 @@ async def open_node(config: NodeConfig, ports: Ports) -> AsyncIterator[Node]:
             servers=ports.servers,
         )
         policies = await ensure_policy(config, identity, trust, maker, store, opener)
-        house = _House(config, ports, identity, context, policies, PayloadStore(store, keys, ports.entropy), maker, place)
+        house = _House(config, ports, identity, context, policies, store, keys, maker, place)
         heads, presence = house.swarm(TrustFile(trust_path(config), trust, ports.offload))
         await heads.refresh()
         roles = load_roles(config.node.roles)
@@ -158,7 +156,8 @@ async def open_node(config: NodeConfig, ports: Ports) -> AsyncIterator[Node]:
         nursery.start_soon(heads.run)
         nursery.start_soon(house.announce_often, transport_signer, presence)
         nursery.start_soon(presence.run)
-        yield _node(config, context, house, store, metrics, charter, heads, presence)
+        nursery.start_soon(store.scrub)
+        yield _node(config, context, house, store, metrics, swarm.charter, heads, presence)
         nursery.cancel_scope.cancel()
 
 
@@ -175,12 +174,16 @@ def _signer(
     return KeySigner(seed, role, swarm, epoch, clock, incarnation, made=made)
 
 
-async def _next_incarnation(store: LmdbStore) -> int:
-    """The number of this start, durable before anything is signed (DECISIONS, Bytes)."""
-    stored = await store.get("meta", _INCARNATION)
-    number = (int.from_bytes(stored, "big") if stored else 0) + 1
-    await store.commit([Write("meta", _INCARNATION, number.to_bytes(8, "big"))])
-    return number
+async def _set_aside(config: NodeConfig, ports: Ports) -> bool:
+    """Start over where store or key store do not open; whether anything was lost."""
+    folders = (config.node.data_dir / STORE, config.node.data_dir / KEYS)
+    try:
+        moved = await ports.offload.run(set_aside, *folders, config.store.map_size_bytes, lane="store")
+    except OSError as error:
+        raise GnusError("CONFIG", f"the damaged store cannot be moved aside: {error.strerror}", fix="check the disk") from None
+    for place in moved:
+        ports.log.warning("store.started_over", aside=place.name)
+    return not all(folder.is_dir() for folder in folders)
 
 
 def _node(
@@ -195,7 +198,7 @@ def _node(
 ) -> Node:
     operator = Caller(TENANT, PROJECT, PRINCIPAL, KeyMode.LIVE, "local-socket", frozenset({"ask", "admin"}))
     submit = NodeSubmit(house.front, context, operator)
-    admin = NodeAdmin(config, context, house.front, submit, operator, store, charter, trust_path(config), house.problems)
+    admin = NodeAdmin(config, context, house.front, submit, operator, store, charter, trust_path(config), house.faults)
     addresses = house.place.addresses
     return Node(config, context, house.front, submit, admin, store, metrics, charter, operator, house.problems, heads, presence, addresses)
 
@@ -210,7 +213,8 @@ class _House:
         identity: Identity,
         context: NodeContext,
         policies: tuple[Signed[Policy], ...],
-        payloads: PayloadStore,
+        store: LmdbStore,
+        keys: KeyStore,
         maker: Callable[[bytes, SignerRole], KeySigner],
         place: Attached,
     ) -> None:
@@ -219,7 +223,9 @@ class _House:
         self._identity = identity
         self._context = context
         self._policies = policies
-        self._payloads = payloads
+        self._store = store
+        self._keys = keys
+        self._payloads = PayloadStore(store, keys, ports.entropy)
         self._maker = maker
         self._offered: list[Signed[Any]] = []
         self._announced: tuple[Signed[Any], ...] = ()
@@ -285,9 +291,9 @@ class _House:
             policies=self._policies,
             limits=limits,
             make_index=Fts5Index,
-            experts=tuple(_expert_spec(name, settings) for name, settings in sorted(config.experts.items()) if settings.enabled),
-            corpora=tuple(_corpus_spec(c) for c in config.corpora),
-            adapters=_adapters(config),
+            experts=expert_specs(config),
+            corpora=tuple(map(corpus_spec, config.corpora)),
+            adapters=tuple((a.name, a.target, a.settings) for a in adapter_specs(config)),
             installed_adapters=installed_adapters(),
             roots=tuple(str(root) for root in config.tools.roots),
         )
@@ -333,117 +339,17 @@ class _House:
         ids = set(wanted) if type(wanted) is tuple else set()
         return Message(tuple(r.raw for r in (*self._announced, *self._offered) if r.id in ids))
 
-    def problems(self) -> list[str]:
-        """Why this node is not ready, in words; empty when all its roles are up."""
-        trust = self._context.trust.state
-        missing = [str(r) for r in self._config.node.roles if not self._context.directory.hosts(r, TENANT)]
-        found = [f"role {name} is not announced" for name in missing]
-        if trust.head is None:
-            found.append("no trust head")
+    def faults(self) -> list[GnusError]:
+        """Why this node is not ready: what was found damaged, and roles that are not up."""
+        node = self._context
+        found = [fault for fault in (self._store.damage, self._keys.damage) if fault is not None]
+        for name in self._config.node.roles:
+            if not node.directory.hosts(name, TENANT):
+                found.append(GnusError("NO_EXPERT", f"role {name} is not announced", fix="see the log"))
+        if node.trust.state.head is None:
+            found.append(GnusError("TRUST_STALE", "no trust head"))
         return found
 
-
-def net_options(config: NodeConfig) -> NetOptions:
-    """The network of the settings. Raises ``CONFIG`` where the private network's key cannot be read, or others could read it."""
-    net = config.net
-    psk = ""
-    if net.psk_file is not None:
-        try:
-            if net.psk_file.stat().st_mode & 0o077:
-                raise GnusError("CONFIG", "the private network's key is readable by others", fix=f"chmod 600 {net.psk_file.name}")
-            psk = net.psk_file.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            raise GnusError("CONFIG", "net.psk_file cannot be read", fix="64 hexadecimal digits, mode 0600") from None
-    return NetOptions(net.listen, net.announce, net.bootstrap, psk, net.mdns)
-
-
-def _expert_spec(name: str, settings: ExpertSettings) -> ExpertSpec:
-    return ExpertSpec(name, settings.version, settings.role, settings.domains, settings.model_license, settings.backend)
-
-
-def _corpus_spec(settings: CorpusSettings) -> CorpusSpec:
-    tenant = TENANT if settings.source_class is SourceClass.PRIVATE_TENANT else None
-    prefix = str(settings.uri_prefix)
-    return CorpusSpec(settings.name, settings.kind, settings.path, settings.source_class, settings.trusted, prefix, tenant)
-
-
-def _adapters(config: NodeConfig) -> tuple[tuple[str, str, Mapping[str, Any]], ...]:
-    """The allow-list with its targets: ``adapter_paths`` are ``module:Class`` for the names that are no built-in ones, in order."""
-    targets = list(config.tools.adapter_paths)
-    rows: list[tuple[str, str, Mapping[str, Any]]] = []
-    for name in config.tools.allow:
-        if name == "files.read":
-            rows.append((name, "", {"max_bytes": config.tools.max_read_bytes}))
-        else:
-            rows.append((name, targets.pop(0) if targets else "", {}))
-    return tuple(rows)
-
-
-async def serve_doors(node: Node, log: Log, *, task_status: trio.TaskStatus[Bound] = trio.TASK_STATUS_IGNORED) -> None:
-    """The unix socket and the loopback API of a node, until cancelled."""
-    config = node.config
-    settings = replace(
-        ApiSettings(),
-        max_body_bytes=min(config.api.max_body_bytes, ApiSettings().max_body_bytes),
-        rate_per_minute=config.api.rate_per_minute,
-        rate_burst=config.api.rate_burst,
-        max_streams=config.api.max_streams,
-    )
-    deps = ApiDeps(
-        submit=node.submit,
-        admin=node.admin,
-        keys=KeyRing.load(config.node.data_dir / KEYS_FILE, node.context.clock),
-        operator=node.operator,
-        clock=node.context.clock,
-        entropy=node.context.entropy,
-        log=log,
-        problems=node.problems,
-        metrics=node.metrics.render,
-        settings=settings,
-    )
-    tcp = None
-    if config.api.listen != "off":
-        host, _, port = config.api.listen.rpartition(":")
-        tcp = (host.strip("[]"), int(port))
-    await serve(deps, unix_path=config.socket_path, tcp=tcp, task_status=task_status)
-
-
-def run_node(config: NodeConfig, *, probe: Probe | None = None) -> int:
-    """``gnus-node run``: until SIGINT or SIGTERM; the exit code."""
-    trio.run(partial(_main, config, probe))
-    return 0
-
-
-async def _main(config: NodeConfig, probe: Probe | None) -> None:
-    clock = SystemClock()
-    config.node.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    sink = FileSink(config.telemetry.log_file) if config.telemetry.log_file else StreamSink(_stderr())
-    form = LogForm.JSON
-    log = make_log(sink, clock=clock, level=config.telemetry.log_level, form=form)
-    entropy, offload = SystemEntropy(), ThreadOffload()
-    folder, memory = config.node.runtime_dir, config.weights_path
-    async with (
-        trio.open_nursery() as nursery,
-        open_servers(entropy=entropy, offload=offload, log=log, folder=folder, memory=memory) as servers,
-    ):
-        nursery.start_soon(_until_signal, nursery.cancel_scope)
-        ports = Ports(clock, entropy, offload, MemoryBus(), probe or NullProbe(), log, servers)
-        async with open_node(config, ports) as node, trio.open_nursery() as doors:
-            bound = await doors.start(partial(serve_doors, node, log))
-            settle_heap()
-            log.info("node.ready", node_id=node.context.node_id, roles=len(config.node.roles), tcp=str(bound.tcp))
-            await trio.sleep_forever()
-
-
-def _stderr() -> Any:
-    import sys
-
-    return sys.stderr
-
-
-async def _until_signal(scope: trio.CancelScope) -> None:
-    """Stop the node at the first SIGINT or SIGTERM."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            scope.cancel()
-            return
+    def problems(self) -> list[str]:
+        """``faults`` in words; empty when all is well."""
+        return [f"{fault.code}: {fault.what}" if fault.code == "STORE_CORRUPT" else fault.what for fault in self.faults()]

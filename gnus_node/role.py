@@ -16,7 +16,7 @@ from gnus_node.flow.archive import Archive
 from gnus_node.flow.owner import Owner
 from gnus_node.net.context import RoleContext
 from gnus_node.net.rpc import Handler
-from gnus_node.ports.store import TextIndex
+from gnus_node.ports.store import ClosableIndex
 from gnus_node.records.authority import Policy
 from gnus_node.records.enums import Domain, ExpertRole, RoleName, SourceClass
 from gnus_node.records.envelope import Signed
@@ -77,7 +77,7 @@ class RoleHost:
     payloads: PayloadStore
     policies: tuple[Signed[Policy], ...]
     limits: FlowLimits
-    make_index: Callable[[Path | None], TextIndex]
+    make_index: Callable[[Path | None], ClosableIndex]
     experts: tuple[ExpertSpec, ...] = ()
     corpora: tuple[CorpusSpec, ...] = ()
     adapters: tuple[tuple[str, str, Mapping[str, Any]], ...] = ()

@@ -16,7 +16,8 @@ class ElmWorker:
     async def open(self, host: RoleHost) -> None:
         """Open the experts' backends and offer them."""
         specs = [spec for spec in host.experts if spec.role is not ExpertRole.SEMANTIC_CORE]
-        self._hosted: dict[str, Hosted] = await host_all(host.context, specs, host.offer)
+        self._hosted: dict[str, Hosted] = {}
+        await host_all(host.context, specs, host.offer, self._hosted)
         host.serve("expert.run", ExpertService(host.context, self._hosted).run)
 
     async def work(self) -> None:

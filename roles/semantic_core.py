@@ -16,7 +16,8 @@ class SemanticCore:
     async def open(self, host: RoleHost) -> None:
         """Open the cores' backends and offer them."""
         specs = [spec for spec in host.experts if spec.role is ExpertRole.SEMANTIC_CORE]
-        self._hosted: dict[str, Hosted] = await host_all(host.context, specs, host.offer)
+        self._hosted: dict[str, Hosted] = {}
+        await host_all(host.context, specs, host.offer, self._hosted)
         host.serve("core.run", ExpertService(host.context, self._hosted).run)
 
     async def work(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import h11
 import trio
 from hypercorn.config import Config
-from hypercorn.events import Closed, Event, RawData
+from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.logging import Logger
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.task_group import TaskGroup
@@ -76,7 +76,9 @@ class _Http1(H11Protocol):
         if status_code == 431:
             error = ApiError("TOO_LARGE", "the headers are over their bound", status=431)
         else:
-            error = ApiError("MALFORMED", "this is not HTTP/1.1", status=status_code)
+            error = ApiError(
+                "MALFORMED", "this is not a valid HTTP/1.1 request: its first line, a header or the Host header", status=status_code
+            )
         body = encode({"error": error_object(error, "http-none")})
         headers = [
             (b"content-type", b"application/json"),
@@ -98,6 +100,8 @@ class Connection(TCPServer):
         super().__init__(app, config, context, ConnectionState({}), stream)  # type: ignore[arg-type]
         self._socket = stream.socket
         self._send_deadline_s = settings.send_deadline_s
+        self.idle_since: float | None = trio.current_time()
+        """Since when it waits for the headers of a request, on trio's clock; None while a request is under way."""
 
     async def run(self) -> None:
         """Serve the client until either side ends it. What it raises is a fault; the server bounds it to this connection."""
@@ -124,6 +128,8 @@ class Connection(TCPServer):
 
     async def protocol_send(self, event: Event) -> None:
         """Send within the deadline, or cut the connection."""
+        if isinstance(event, Updated):
+            self.idle_since = trio.current_time() if event.idle else None
         if not isinstance(event, RawData):
             await super().protocol_send(event)
             return

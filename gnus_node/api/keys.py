@@ -92,7 +92,7 @@ def _signature(info: os.stat_result) -> Signature:
 
 
 def _refuse(path: Path, why: str, fix: str) -> GnusError:
-    return GnusError("CONFIG", f"the API key file {path.name} {why}", fix=fix)
+    return GnusError("CONFIG", f"the API key file {path} {why}", fix=fix)
 
 
 def read_rows(path: Path) -> tuple[tuple[KeyRow, ...], Signature | None]:
@@ -103,13 +103,16 @@ def read_rows(path: Path) -> tuple[tuple[KeyRow, ...], Signature | None]:
         return (), None
     except OSError as error:
         raise _refuse(path, f"cannot be opened ({type(error).__name__})", "make it a plain file of the node's user") from None
-    with os.fdopen(handle, "rb") as file:
-        info = os.fstat(file.fileno())
+    try:
+        info = os.fstat(handle)
         if not stat.S_ISREG(info.st_mode) or info.st_uid not in (os.geteuid(), 0):
             raise _refuse(path, "is not a plain file of the node's user", "chown it to the node's user")
         if info.st_mode & 0o077:
             raise _refuse(path, "can be read or written by others", "chmod 600 it, and replace the keys if others could read it")
-        data = file.read(MAX_FILE_BYTES + 1)
+        with open(handle, "rb", closefd=False) as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    finally:
+        os.close(handle)
     try:
         rows = _File.model_validate(read_free(data, limit=MAX_FILE_BYTES)).keys
     except (GnusError, ValidationError):

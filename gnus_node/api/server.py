@@ -1,7 +1,9 @@
 """Serving both doors inside the node's nursery: hypercorn's HTTP/1.1 on trio, no signal handlers, no process of its own.
 
 Two servers, each with its own app, connection count and gate: which door a request came through is decided by the socket and by nothing it
-says. When cancelled, a server stops accepting, lets the responses under way end within ``grace_s``, then cuts what is left.
+says. A door that is full closes the connection that has been idle longest, and keeps a few places where only health checks are served:
+half-open connections cannot make a node look dead. When cancelled, a server stops accepting, lets the responses under way end within
+``grace_s``, then cuts what is left.
 """
 
 from __future__ import annotations
@@ -17,11 +19,17 @@ import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.trio.worker_context import WorkerContext
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gnus_node.api.app import ApiDeps, build_app, build_local_app
 from gnus_node.api.connection import Connection, plain_error, server_config
+from gnus_node.api.door import json_response
+from gnus_node.api.errors import error_object
+from gnus_node.api.settings import RETRY_AFTER_S
 from gnus_node.api.sockets import close_unix, open_tcp, open_unix, peer_uid
 from gnus_node.records.errors import GnusError
+
+HEALTH_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,8 @@ class _Server:
     ) -> None:
         settings, log = deps.settings, deps.log
         self._app = ASGIWrapper(app)  # type: ignore[arg-type]
+        self._health = ASGIWrapper(only_health(app))  # type: ignore[arg-type]
+        self._open: dict[trio.CancelScope, Connection] = {}
         self._settings = settings
         self._log = log
         self._uids = uids
@@ -87,26 +97,60 @@ class _Server:
                 scope.deadline = self._drain.deadline
             self._drain.scopes.add(scope)
             try:
-                if await self._admitted(stream):
-                    await Connection(self._app, self._config, self._context, stream, self._settings).run()
+                app = await self._admitted(stream)
+                if app is not None:
+                    connection = Connection(app, self._config, self._context, stream, self._settings)
+                    self._open[scope] = connection
+                    await connection.run()
             finally:
+                self._open.pop(scope, None)
                 self._drain.scopes.discard(scope)
                 stream.socket.close()
 
-    async def _admitted(self, stream: trio.SocketStream) -> bool:
+    async def _admitted(self, stream: trio.SocketStream) -> ASGIWrapper | None:
+        """What the connection is served by; None where it is refused."""
         if self._uids is not None and peer_uid(stream.socket) not in self._uids:
-            return False
-        if len(self._drain.scopes) <= self._settings.max_connections:
-            return True
-        self._log.warning("http.full", connections=len(self._drain.scopes))
-        busy = plain_error(GnusError("BUSY", "too many connections to this node"), 503, b"Service Unavailable")
+            return None
+        bound, count = self._settings.max_connections, len(self._drain.scopes)
+        if count <= bound or self._shed():
+            return self._app
+        if count <= bound + self._settings.reserved_connections:
+            return self._health
+        self._log.warning("http.full", connections=count)
         with trio.move_on_after(1):
             try:
-                await stream.send_all(busy)
+                await stream.send_all(plain_error(_full(), 503, b"Service Unavailable"))
                 await stream.send_eof()
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass
-        return False
+        return None
+
+    def _shed(self) -> bool:
+        """Close the connection that has been idle longest; whether there was one."""
+        idle = {scope: c.idle_since for scope, c in self._open.items() if c.idle_since is not None}
+        if not idle:
+            return False
+        oldest = min(idle, key=lambda scope: idle[scope])
+        del self._open[oldest]  # chosen once: it goes at its next turn
+        oldest.cancel()
+        return True
+
+
+def _full() -> GnusError:
+    return GnusError("BUSY", "too many connections to this node")
+
+
+def only_health(app: Starlette) -> ASGIApp:
+    """The app of the reserve: health checks and metrics go through, everything else is ``BUSY``."""
+
+    async def reserve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in HEALTH_PATHS:
+            await app(scope, receive, send)
+            return
+        headers = {"retry-after": str(RETRY_AFTER_S), "connection": "close", "cache-control": "no-store", "x-request-id": "http-none"}
+        await json_response({"error": error_object(_full(), "http-none")}, 503, headers)(scope, receive, send)
+
+    return reserve
 
 
 async def serve(

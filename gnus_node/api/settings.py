@@ -27,8 +27,11 @@ class ApiSettings:
     """The doors' bounds. The defaults suit one node; each door has its own counts, so clients cannot lock the operator out."""
 
     max_connections: int = 512
+    """Beyond it the connection that has been idle longest is closed for the new one; where none is idle, only the reserve is left."""
+    reserved_connections: int = 32
+    """Further connections, on which only health checks and metrics are served."""
     max_header_bytes: int = 16 * 1024
-    max_body_bytes: int = 512 * 1024
+    max_body_bytes: int = 1024 * 1024
     linger_bytes: int = 4 * 1024 * 1024
     """How much of a refused body is read and thrown away so that the client can read its answer."""
     linger_s: float = 2.0

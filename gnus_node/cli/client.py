@@ -107,6 +107,9 @@ def error_of(status: int, data: bytes) -> GnusError:
     try:
         error = json.loads(data)["error"]
         plain = {**error["gnus"], "what": error["message"]}
+        if error.get("param"):
+            # The node speaks of a field of its HTTP interface; who called a command looks into that one's help.
+            plain |= {"what": f"{error['param']}: {error['message']}", "fix": "see the command's --help"}
         return GnusError.from_plain(plain)
     except (ValueError, KeyError, TypeError, RecursionError):
         return GnusError("PROTOCOL", f"the node answered {status} without a typed error")

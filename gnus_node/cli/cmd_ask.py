@@ -17,6 +17,8 @@ MINIONS = 1_000_000
 DEFAULT_WAIT_S = 960.0
 """Waiting time when the question sets none: a little above the API's own outermost bound."""
 GRACE_S = 30.0
+PRIVACY_MODES = ("plaintext", "restricted", "private_boundary")
+ANSWER_TYPES = ("text", "json")
 
 
 def minions(gnus: str) -> int:
@@ -49,12 +51,12 @@ def ask(
     from gnus_node.cli.render import answer_page, exit_of
 
     given: dict[str, Any] = {
-        "question": _question(question),
+        "question": options.filled(_question(question), "the question"),
         "max_wall_ms": max_wall_ms,
         "max_tokens": max_tokens,
         "max_spend": None if max_spend is None else minions(max_spend),
-        "privacy_mode": privacy_mode,
-        "answer_type": answer_type,
+        "privacy_mode": options.choice(privacy_mode, PRIVACY_MODES, "--privacy-mode"),
+        "answer_type": options.choice(answer_type, ANSWER_TYPES, "--answer-type"),
         "idempotency_key": idempotency_key,
     }
     body = {key: value for key, value in given.items() if value is not None}

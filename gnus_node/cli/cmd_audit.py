@@ -34,6 +34,9 @@ def export(
 
     from gnus_node.cli.output import Page, emit
 
+    folder = output.absolute().parent
+    if output.exists() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        write_new(output, b"")  # raises what is in the way, before the node is asked
     node = options.node(config, data_dir, socket)
     data = node.call("GET", f"/admin/audit/{quote(request_id, safe='')}?payloads={int(with_payloads)}", timeout_s=60.0)
     write_new(output, data)
@@ -79,4 +82,6 @@ def write_new(path: Path, data: bytes) -> None:
     except FileExistsError:
         raise GnusError("USAGE", f"{path} exists already", fix="choose another file") from None
     except OSError as error:
-        raise GnusError("USAGE", f"{path} cannot be written: {error.strerror}", fix="choose another file") from None
+        folder = path.absolute().parent
+        why = f"the folder {folder} does not exist" if not folder.is_dir() else f"{error.strerror} in {folder}"
+        raise GnusError("USAGE", f"{path} cannot be written: {why}", fix="name a file in a folder that you may write to") from None

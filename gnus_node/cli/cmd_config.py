@@ -21,17 +21,16 @@ def config_group() -> None:
 
 @app.command(help="Read a settings file; say what is wrong with it, or that it is in order.")
 def check(file: Annotated[Path | None, typer.Argument(help="The file.")] = None, as_json: options.Json = False) -> None:
-    """Also reads the policy template and the colocation profile it names."""
+    """Checks all that ``run`` would refuse of them: policies, roles, adapters, experts, corpora, folders, extras. Starts nothing."""
+    from gnus_node.cli.compose import preflight
     from gnus_node.cli.output import Page, emit
-    from gnus_node.config.policies import load_colocation, load_policy, load_template
+    from gnus_node.config.load import located
+    from gnus_node.records.errors import refuse
 
     settings = options.settings(file)
-    rules = load_colocation(settings.node.profile, directory=settings.policy.directory)
-    rules.check(settings.node.roles)
-    load_template(settings.policy.template, directory=settings.policy.directory, tool_roots=settings.tools.roots)
-    for path in settings.policy.files:
-        load_policy(path, tool_roots=settings.tools.roots)
-    name = str(options.settings_file(file))
+    path = options.settings_file(file) or Path()
+    refuse(located(path, preflight().settings_faults(settings)))
+    name = str(path)
     emit({"ok": True, "file": name}, as_json, Page().line(f"{name}: in order", "ok"))
 
 
@@ -61,8 +60,7 @@ def key(
     from gnus_node.cli.compose import make_api_key
     from gnus_node.cli.output import Page, emit
 
-    if mode not in ("live", "test"):
-        raise typer.BadParameter("live or test", param_hint="--mode")
+    options.choice(mode, ("live", "test"), "--mode")
     directory = data_dir or options.settings(config).node.data_dir
     made = dict(
         make_api_key()(directory.absolute(), tenant=tenant, project=project, principal=principal, mode=mode, scopes=scope or ["ask"])

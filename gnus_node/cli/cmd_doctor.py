@@ -17,14 +17,14 @@ def doctor(
     config: options.Config = None, data_dir: options.DataDir = None, socket: options.Socket = None, as_json: options.Json = False
 ) -> None:
     """Works without a node; with one it also asks the node. Exit code 1 if there is a problem."""
-    from gnus_node.cli.doctor import Check, machine_checks, node_checks, ordered
+    from gnus_node.cli.doctor import Check, machine_checks, node_checks, ordered, start_checks
     from gnus_node.cli.output import Page, emit
     from gnus_node.records.errors import GnusError
 
     checks = machine_checks()
     try:
         if options.settings_file(config) is not None:
-            checks += node_checks(options.settings(config))
+            checks += node_checks(options.settings(config)) + start_checks(options.settings(config))
         checks += _running(options.node(config, data_dir, socket))
     except GnusError as error:
         state = "warn" if error.code == "NOT_RUNNING" else "problem"

@@ -10,6 +10,7 @@ import typer
 from gnus_node.cli import options
 
 app = options.application()
+TEMPLATES = ("default", "delegated", "step_by_step", "read_only")
 
 
 @app.command(help="Make a data directory: keys, a 1-of-1 charter, grants, a trust head, an API key.")
@@ -25,6 +26,7 @@ def init(
     from gnus_node.cli.compose import initialise
     from gnus_node.cli.output import Page, emit
 
+    options.choice(template, TEMPLATES, "--template")
     target = data_dir or (options.settings(config).node.data_dir if options.settings_file(config) else options.HOME.expanduser())
     made = dict(initialise()(target.absolute(), name=name, template=template, force=force))
     emit(made, as_json, Page().line("made", "ok").pairs(made.items(), indent=2))

@@ -9,6 +9,7 @@ import typer
 from gnus_node.cli import options
 
 app = options.application()
+CLASSES = ("fact", "event", "policy", "bridge_block", "tenant_operational")
 
 
 @app.callback(help="Search the swarm's memory, or propose something to remember.")
@@ -29,7 +30,9 @@ def search(
     from gnus_node.cli.output import Page, emit
     from gnus_node.cli.render import flat
 
-    found = options.node(config, data_dir, socket).post("/admin/memory/search", {"query": query, "limit": limit})
+    found = options.node(config, data_dir, socket).post(
+        "/admin/memory/search", {"query": options.filled(query, "the query"), "limit": limit}
+    )
     events = found.get("data", [])
     page = Page()
     for event in events:
@@ -50,5 +53,6 @@ def add(
     from gnus_node.cli.output import emit
     from gnus_node.cli.render import tree_page
 
-    made = options.node(config, data_dir, socket).post("/admin/memory", {"content": content, "memory_class": memory_class})
+    body = {"content": options.filled(content, "the text"), "memory_class": options.choice(memory_class, CLASSES, "--class")}
+    made = options.node(config, data_dir, socket).post("/admin/memory", body)
     emit(made, as_json, tree_page("admitted", made))

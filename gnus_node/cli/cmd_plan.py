@@ -23,5 +23,7 @@ def plan(
     from gnus_node.cli.output import emit
     from gnus_node.cli.render import tree_page
 
-    value = options.node(config, data_dir, socket).post("/admin/plan", {"question": question}, timeout_s=60.0)
+    value = options.node(config, data_dir, socket).post(
+        "/admin/plan", {"question": options.filled(question, "the question")}, timeout_s=60.0
+    )
     emit(value, as_json, tree_page("plan", value))

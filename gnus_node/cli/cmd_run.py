@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from gnus_node.cli import options
@@ -10,8 +12,14 @@ app = options.application()
 
 
 @app.command(help="Run the node in the foreground until it is told to stop.")
-def run(config: options.Config = None, as_json: options.Json = False) -> None:
+def run(
+    config: options.Config = None,
+    start_over: Annotated[
+        bool, typer.Option("--start-over", help="Make a new store where it is lost or damaged; what is left of it is moved aside.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
     """SIGINT and SIGTERM stop it after the requests under way have ended. With --json only errors are JSON; the log is JSON anyway."""
     from gnus_node.cli.compose import run_node
 
-    raise typer.Exit(run_node()(options.settings(config)))
+    raise typer.Exit(run_node()(options.settings(config), start_over=start_over))

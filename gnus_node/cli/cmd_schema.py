@@ -44,9 +44,13 @@ def export(
     """Makes the folder if it is not there."""
     from gnus_node.cli.compose import schemas
     from gnus_node.cli.output import Page, emit
+    from gnus_node.records.errors import GnusError
 
-    output.mkdir(parents=True, exist_ok=True)
     part = schemas()
-    part.export(output)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        part.export(output)
+    except OSError as error:
+        raise GnusError("USAGE", f"{output} cannot be written: {error.strerror}", fix="name a folder that can be made") from None
     count = len(part.names())
     emit({"folder": str(output), "schemas": count}, as_json, Page().line(f"{count} schemas in {output}", "ok"))

@@ -27,7 +27,8 @@ def up(
     from gnus_node.cli.output import Page, emit
 
     settings = options.settings(config)
-    if not settings.charter_path.exists():
+    # With an identity there, a missing charter is damage, and running says so; it is no reason to make another swarm.
+    if not settings.charter_path.exists() and not (settings.node.data_dir / "identity").exists():
         made = dict(initialise()(settings.node.data_dir, name=name, template=settings.policy.template, force=False))
         emit(made, as_json, Page().line("made", "ok").pairs(made.items(), indent=2))
     raise typer.Exit(run_node()(settings))

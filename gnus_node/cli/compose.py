@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import typer
 
     from gnus_node.config import NodeConfig
+    from gnus_node.records.errors import GnusError
 
 
 class Initialise(Protocol):
@@ -33,10 +34,20 @@ class MakeApiKey(Protocol):
 
 
 class RunNode(Protocol):
-    """``gnus_node.node.run_node``."""
+    """``gnus_node.process.run_node``."""
 
-    def __call__(self, config: NodeConfig) -> int:
-        """Run until stopped; the exit code."""
+    def __call__(self, config: NodeConfig, *, start_over: bool = False) -> int:
+        """Run until stopped; the exit code. Raises ``GnusError``, or an ``ExceptionGroup`` of several."""
+
+
+class Preflight(Protocol):
+    """``gnus_node.preflight``."""
+
+    def settings_faults(self, config: NodeConfig) -> list[GnusError]:
+        """Everything for which a node with these settings would not start."""
+
+    def data_faults(self, config: NodeConfig) -> list[GnusError]:
+        """Everything for which a node would not start on its data directory as it is."""
 
 
 class VerifyBundle(Protocol):
@@ -93,7 +104,12 @@ def make_api_key() -> MakeApiKey:
 
 def run_node() -> RunNode:
     """See ``RunNode``."""
-    return cast(RunNode, _module("gnus_node.node").run_node)
+    return cast(RunNode, _module("gnus_node.process").run_node)
+
+
+def preflight() -> Preflight:
+    """See ``Preflight``."""
+    return cast(Preflight, _module("gnus_node.preflight"))
 
 
 def verify_bundle() -> VerifyBundle:

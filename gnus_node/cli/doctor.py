@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gnus_node.cli.compose import installed
+from gnus_node.cli.compose import installed, preflight
 from gnus_node.config import NodeConfig
 
 MIN_FREE_BYTES = 512 * 1024 * 1024
@@ -53,8 +53,17 @@ def machine_checks() -> list[Check]:
 
 
 def node_checks(config: NodeConfig) -> list[Check]:
-    """The data directory, its space, the socket's path."""
-    return [data_directory(config.node.data_dir), free_space(config), charter(config), socket_length(config.socket_path)]
+    """The data directory, its space, the charter."""
+    return [data_directory(config.node.data_dir), free_space(config), charter(config)]
+
+
+def start_checks(config: NodeConfig) -> list[Check]:
+    """Everything for which ``run`` would refuse these settings, and the data directory if there is one with keys."""
+    found = preflight().settings_faults(config)
+    if (config.node.data_dir / "identity").exists():
+        found += preflight().data_faults(config)
+    checks = [Check("problem", fault.code, f"{fault.what} (at {fault.link})" if fault.link else fault.what, fault.fix) for fault in found]
+    return checks or [Check("ok", "start", "nothing that run would refuse")]
 
 
 def ordered(checks: list[Check]) -> list[Check]:
@@ -118,7 +127,7 @@ def extras() -> list[Check]:
 
 
 def data_directory(path: Path) -> Check:
-    """Exists, is ours, is closed to others."""
+    """Exists, and is ours; whether it is closed to others is among ``start_checks`` once it holds keys."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -153,11 +162,3 @@ def charter(config: NodeConfig) -> Check:
     """The swarm's charter is there."""
     there = config.charter_path.is_file()
     return Check("ok" if there else "warn", "charter", str(config.charter_path) if there else "none yet", "" if there else "gnus-node init")
-
-
-def socket_length(path: Path) -> Check:
-    """The kernel takes 107 bytes; longer paths work through an open folder."""
-    size = len(os.fsencode(path))
-    if size > 107:
-        return Check("warn", "socket", f"its path has {size} bytes, more than the 107 that other programs can use", "set [api] unix_socket")
-    return Check("ok", "socket", str(path))

@@ -43,7 +43,7 @@ def _unknown(name: str, as_json: bool) -> int:
     close = difflib.get_close_matches(name, [command.name for command in COMMANDS], n=1)
     fix = f"did you mean 'gnus-node {close[0]}'?" if close else "gnus-node --help lists the commands"
     what = "no such option" if name.startswith("-") else f"no command {name[:40]!r}"
-    return report(GnusError("USAGE", what, fix=fix), as_json)
+    return report((GnusError("USAGE", what, fix=fix),), as_json)
 
 
 def _run(command: Command, args: list[str], as_json: bool) -> int:
@@ -69,27 +69,47 @@ def _run(command: Command, args: list[str], as_json: bool) -> int:
     except Exception as error:  # noqa: BLE001  supervised boundary: the command's process; a fault becomes an exit code and four lines
         if isinstance(error, usage_error):
             message = getattr(error, "format_message", str)()
-            return _fail("USAGE", " ".join(message.split()), as_json, fix=f"gnus-node {command.name} --help")
+            return _misused(command, args, " ".join(message.split()), as_json)
         return _crash(error, as_json)
+
+
+def _misused(command: Command, args: list[str], message: str, as_json: bool) -> int:
+    """A command called wrongly; of a group without a verb, or with an unknown one, its verbs are told."""
+    import difflib
+
+    verb = next((arg for arg in args if not arg.startswith("-")), "")
+    if not command.verbs or verb in command.verbs or "No such option" in message:
+        name = f"{command.name} {verb}" if verb in command.verbs else command.name
+        return _fail("USAGE", message, as_json, fix=f"gnus-node {name} --help")
+    near = difflib.get_close_matches(verb, command.verbs, n=1)
+    what = f"gnus-node {command.name} has no command {verb[:40]!r}" if verb else f"gnus-node {command.name} needs a command"
+    every = f"one of {', '.join(command.verbs)}"
+    fix = f"did you mean 'gnus-node {command.name} {near[0]}'? ({every})" if near else every
+    return _fail("USAGE", what, as_json, fix=fix)
 
 
 def _fail(code: str, what: str, as_json: bool, *, fix: str = "") -> int:
     from gnus_node.cli.output import report
     from gnus_node.records.errors import GnusError
 
-    return report(GnusError(code, what, fix=fix), as_json)
+    return report((GnusError(code, what, fix=fix),), as_json)
 
 
-def _crash(error: Exception, as_json: bool) -> int:
+def _crash(error: BaseException, as_json: bool) -> int:
+    """Typed errors as they are; anything else as ``INTERNAL`` with its place in the program, never a trace."""
     from gnus_node.cli.output import report
-    from gnus_node.records.errors import GnusError
+    from gnus_node.records.errors import GnusError, faults_of
 
-    if isinstance(error, GnusError):
-        return report(error, as_json)
-    import traceback
+    faults = faults_of(error)
+    if faults:
+        return report(faults, as_json)
+    from gnus_node.telemetry.redact import fault_fields
 
-    traceback.print_exception(error)
-    return report(GnusError("INTERNAL", f"the command failed: {type(error).__name__}"), as_json)
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    place = fault_fields(error)
+    fault = GnusError("INTERNAL", f"the command failed: {place['fault']}", fix="report it with this place", link=place["where"])
+    return report((fault,), as_json)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +24,32 @@ HOME = Path("~/.gnus-node")
 
 def application() -> typer.Typer:
     """A typer application with our habits: plain help (rich's costs a tenth of a second), no shell-completion options."""
-    return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
+    names = {"help_option_names": ["--help", "-h"]}
+    return typer.Typer(
+        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False, context_settings=names
+    )
+
+
+def choice(value: str | None, choices: Sequence[str], option: str) -> str | None:
+    """A value that must be one of a few. Raises ``USAGE`` with the nearest."""
+    import difflib
+
+    from gnus_node.records.errors import GnusError
+
+    if value is None or value in choices:
+        return value
+    near = difflib.get_close_matches(value, choices, n=1, cutoff=0.5)
+    every = f"one of {', '.join(choices)}"
+    raise GnusError("USAGE", f"{option}: not a known value", fix=f"did you mean {near[0]!r}? ({every})" if near else every)
+
+
+def filled(text: str, what: str) -> str:
+    """A text that must say something. Raises ``USAGE``."""
+    from gnus_node.records.errors import GnusError
+
+    if not text.strip():
+        raise GnusError("USAGE", f"{what} is empty", fix="say something")
+    return text
 
 
 def settings_file(config: Path | None) -> Path | None:

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gnus_node.records.errors import GnusError
@@ -77,19 +77,32 @@ def show_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, indent=2 if sys.stdout.isatty() else None, default=str) + "\n")
 
 
-def report(error: GnusError, as_json: bool) -> int:
-    """Print an error, four lines on standard error or one JSON object on standard output; returns its exit code."""
-    row = error.row
-    why = row.meaning if error.what != row.meaning else f"whose: {error.whose}"
-    if error.link:
-        why += f" (at {error.link})"
+def report(errors: Sequence[GnusError], as_json: bool) -> int:
+    """Print errors, four lines each on standard error or one JSON object on standard output; returns the first one's exit code."""
     if as_json:
-        detail = {**error.to_plain(), "why": why, "definite": row.definite, "retryable": row.retryable, "exit": row.exit}
-        show_json({"error": detail})
+        details = [_detail(error) for error in errors]
+        more = {"errors": details} if len(details) > 1 else {}
+        show_json({"error": details[0], **more})
     else:
-        lines = (("what", error.what), ("why", why), ("fix", error.fix), ("code", error.code))
-        styled = sys.stderr.isatty() and "NO_COLOR" not in os.environ
-        for name, text in lines:
-            shown = f"\x1b[1;31m{name}\x1b[0m" if styled and name == "what" else f"\x1b[1m{name}\x1b[0m" if styled else name
-            sys.stderr.write(f"{shown}:{' ' * (5 - len(name))}{one_line(text)}\n")
-    return row.exit or 1
+        for place, error in enumerate(errors):
+            sys.stderr.write("\n" if place else "")
+            _four_lines(error)
+    return errors[0].row.exit or 1
+
+
+def _why(error: GnusError) -> str:
+    why = error.row.meaning if error.what != error.row.meaning else f"whose: {error.whose}"
+    return f"{why} (at {error.link})" if error.link else why
+
+
+def _detail(error: GnusError) -> dict[str, Any]:
+    row = error.row
+    return {**error.to_plain(), "why": _why(error), "definite": row.definite, "retryable": row.retryable, "exit": row.exit}
+
+
+def _four_lines(error: GnusError) -> None:
+    lines = (("what", error.what), ("why", _why(error)), ("fix", error.fix), ("code", error.code))
+    styled = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    for name, text in lines:
+        shown = f"\x1b[1;31m{name}\x1b[0m" if styled and name == "what" else f"\x1b[1m{name}\x1b[0m" if styled else name
+        sys.stderr.write(f"{shown}:{' ' * (5 - len(name))}{one_line(text)}\n")

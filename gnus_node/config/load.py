@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from types import UnionType
@@ -49,7 +50,7 @@ def read_text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_CONFIG_BYTES + 1)
     except OSError as error:
-        raise GnusError("CONFIG", f"{path}: cannot be read: {error.strerror}", fix="give the right file with --config") from None
+        raise GnusError("CONFIG", f"{path}: cannot be read: {error.strerror}", fix="correct the path, or the file's rights") from None
     if len(data) > MAX_CONFIG_BYTES:
         raise GnusError("CONFIG", f"{path}: larger than {MAX_CONFIG_BYTES} bytes")
     try:
@@ -79,7 +80,40 @@ def refusal(path: Path, text: str, model: type[BaseModel], error: ValidationErro
     if fault["type"] == "missing":
         return GnusError("CONFIG", f"{path}:{line}: the key {dotted!r} is missing", fix=f"add {str(where[-1])[:MAX_SHOWN_KEY]} = ...")
     message = fault["msg"].removeprefix("Value error, ")
+    choices = known_values(fault)
+    if choices:
+        given = next(f["input"] for f in error.errors(include_url=False) if f["loc"] == fault["loc"])
+        return GnusError("CONFIG", f"{path}:{line}: {dotted}: not a known value", fix=nearest_value(given, choices))
+    if fault["type"] == "string_pattern_mismatch":
+        message = "does not have the form that this key takes"
     return GnusError("CONFIG", f"{path}:{line}: {dotted}: {message}", fix="correct the value (docs/configuration.md)")
+
+
+def located(path: Path, faults: Iterable[GnusError]) -> list[GnusError]:
+    """Faults found beyond the file's form, whose link is a dotted key, each with file and line. Raises ``CONFIG``."""
+    lines = key_lines(read_text(path))
+    found = []
+    for fault in faults:
+        where = tuple(int(part) if part.isdigit() else part for part in fault.link.split("."))
+        what = f"{path}:{nearest_line(lines, where)}: {fault.what}"
+        found.append(GnusError(fault.code, what, fix=fault.fix, link=fault.link, whose=fault.whose))
+    return found
+
+
+def known_values(fault: Mapping[str, Any]) -> list[str]:
+    """The values an enumeration or a literal takes, from its refusal; none for other faults."""
+    message = str(fault["msg"])
+    if fault["type"] == "literal_error":
+        return re.findall(r"'([^']*)'", message)
+    found = re.fullmatch(r"Value error, not one of (.*)", message)
+    return found[1].split(", ") if found else []
+
+
+def nearest_value(given: object, choices: Sequence[str]) -> str:
+    """What to write instead: the nearest of the known values, and all of them where there are few."""
+    close = difflib.get_close_matches(str(given), choices, n=1, cutoff=0.5)
+    every = f"one of {', '.join(choices)}"
+    return f"did you mean {close[0]!r}? ({every})" if close else every
 
 
 def nearest(key: str, known: list[str], model: type[BaseModel]) -> str:

@@ -20,6 +20,8 @@ from gnus_node.records.enums import ColocationProfile, Domain, ExpertRole, RoleN
 MAX_EXPERTS = 64
 MAX_CORPORA = 64
 MAX_ROOTS = 64
+LOOPBACK = ("127.0.0.1", "::1")
+"""Where the HTTP API may listen."""
 
 T = TypeVar("T")
 
@@ -70,7 +72,7 @@ class NodeSettings(Settings):
     """Who this node is and what it hosts."""
 
     data_dir: FilePath = Field(default=Path("data"), validate_default=True)
-    """Folder of keys, journals, payloads, trust log and socket; made with mode 0700."""
+    """Folder of keys, journals, payloads, trust log and socket; made with mode 0700, and refused where others can enter it."""
     node_id: NodeId | None = None
     """Stable name in the swarm; left out, the one that `gnus-node init` recorded in the data directory."""
     roles: Annotated[Entries[RoleName], Field(min_length=1, max_length=9)] = tuple(RoleName)
@@ -89,11 +91,13 @@ def _listen(value: str) -> str:
         return value
     host, colon, port = value.rpartition(":")
     try:
-        ipaddress.ip_address(host.strip("[]"))
+        address = ipaddress.ip_address(host.strip("[]"))
         if not colon or not 0 <= int(port) <= 65_535:
             raise ValueError
     except ValueError:
         raise ValueError('"ADDRESS:PORT" with a numeric address, or "off", expected') from None
+    if str(address) not in LOOPBACK:
+        raise ValueError("not 127.0.0.1 or [::1]: the API speaks plain HTTP; to serve other machines put a TLS proxy in front, on this one")
     return value
 
 
@@ -103,9 +107,7 @@ class ApiSettings(Settings):
     unix_socket: FilePath | None = None
     """The operator's socket, mode 0600; left out, `node.sock` in the data directory."""
     listen: Annotated[str, AfterValidator(_listen)] = "127.0.0.1:8737"
-    """Numeric address and port of the HTTP API (port 0: any free one), or `off`."""
-    allow_public: bool = False
-    """Allow `listen` on other than a loopback address. The API speaks plain HTTP: put TLS in front."""
+    """Loopback address (`127.0.0.1` or `[::1]`) and port of the HTTP API (port 0: any free one), or `off`."""
     max_body_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 1024 * 1024
     """Largest request body; beyond it the answer is 413."""
     rate_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] = 600
@@ -116,14 +118,6 @@ class ApiSettings(Settings):
     """Requests that may wait at the ingress, fair per tenant; beyond it the answer is `BUSY`."""
     max_streams: Annotated[int, Field(ge=1, le=10_000)] = 256
     """Open streaming answers at a time."""
-
-    @model_validator(mode="after")
-    def _loopback_only(self) -> ApiSettings:
-        if self.listen != "off" and not self.allow_public:
-            host = self.listen.rpartition(":")[0].strip("[]")
-            if not ipaddress.ip_address(host).is_loopback:
-                raise ValueError("listen is not a loopback address; set allow_public = true if other machines shall reach it")
-        return self
 
 
 _WHERE = r"/(ip4|ip6|dns4|dns6)/[^/\s]{1,253}/tcp/[0-9]{1,5}"

@@ -93,9 +93,10 @@ class Spec(Protocol):
     def backend(self) -> Mapping[str, Any]: ...
 
 
-async def host_all(context: RoleContext, specs: Sequence[Spec], offer: Callable[[Signed[Any]], None]) -> dict[str, Hosted]:
-    """Host every spec and offer its manifest and entry. Raises as ``host_expert``."""
-    hosted: dict[str, Hosted] = {}
+async def host_all(context: RoleContext, specs: Sequence[Spec], offer: Callable[[Signed[Any]], None], hosted: dict[str, Hosted]) -> None:
+    """Host every spec and offer its manifest and entry; each stands in ``hosted``, which its owner closes, once it is open.
+
+    Raises as ``host_expert``."""
     for spec in specs:
         one = await host_expert(
             context,
@@ -106,10 +107,9 @@ async def host_all(context: RoleContext, specs: Sequence[Spec], offer: Callable[
             license=spec.license,
             backend=spec.backend,
         )
+        hosted[spec.expert_id] = one
         offer(one.manifest)
         offer(one.entry)
-        hosted[spec.expert_id] = one
-    return hosted
 
 
 async def close_all(hosted: Mapping[str, Hosted]) -> None:

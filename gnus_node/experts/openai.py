@@ -141,7 +141,10 @@ class OpenAiBackend:
     def __init__(self, info: BackendInfo, options: OpenAiOptions, offload: Offload) -> None:
         if info.prompt_style not in ("chat", "completion"):
             raise GnusError("CONFIG", "prompt_style of an openai backend is chat or completion")
-        url = httpx.URL(options.base_url)
+        try:
+            url = httpx.URL(options.base_url)
+        except httpx.InvalidURL:
+            raise GnusError("CONFIG", "base_url is not a URL") from None
         if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query or url.fragment:
             raise GnusError("CONFIG", "base_url is an http or https URL without credentials, query or fragment")
         self._info = replace(info, kind=BackendKind.OPENAI, supports=frozenset({"cancel"}) | options.assume)

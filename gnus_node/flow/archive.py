@@ -119,7 +119,7 @@ class Archive:
         """Every request that is not settled: its row, and whether it has a stored terminal. A row that does not read is logged and passed
         over: one damaged row must not keep all other requests from their end."""
         after = b""
-        while rows := await self._node.store.scan(JOURNAL, after=after, limit=SCAN):
+        while rows := await self._node.store.scan(JOURNAL, after=after, limit=SCAN, lenient=True):
             after = rows[-1].key
             for stored in rows:
                 try:

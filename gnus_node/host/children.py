@@ -9,6 +9,7 @@ Invariants
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -27,6 +28,8 @@ GRACE_S = 2.0
 """Between asking a child to end and ending it."""
 REAP_S = 5.0
 """Longest wait for a killed process to be gone; after it the kernel has it stuck, and waiting would not help."""
+DRAIN_S = 0.5
+"""Longest wait for the last words of a child that has ended."""
 MAX_FIRST_LINE = 64 * 1024
 MAX_ERROR_LINE = 400
 """Bytes kept of one line of standard error."""
@@ -57,6 +60,8 @@ class Child:
             pipe.close()
         self._line = b""
         self._spoke = trio.Event()
+        self.silent = trio.Event()
+        """Its standard error was read to the end."""
 
     @property
     def pid(self) -> int:
@@ -71,6 +76,10 @@ class Child:
     async def exited(self) -> None:
         """Wait until it has ended; it is not reaped yet, so its process id is still its own."""
         await trio.lowlevel.wait_readable(self._pidfd)
+
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return bool(select.select([self._pidfd], [], [], 0)[0])
 
     def ending(self) -> str:
         """How it ended, in words for a log; after the block only."""
@@ -106,6 +115,7 @@ class Child:
             line = (line + rest)[:MAX_ERROR_LINE]
         if line:
             on_error(line.decode("utf-8", "replace"))
+        self.silent.set()
 
     def signal(self, number: signal.Signals) -> None:
         """A signal to its whole group; nothing once it was reaped."""
@@ -165,6 +175,9 @@ async def running_child(spec: ChildSpec, on_error: Callable[[str], None]) -> Asy
             nursery.start_soon(child._pump, on_error)
             nursery.start_soon(child._feed, spec.given)
             yield child
+            if child.over():
+                with trio.move_on_after(DRAIN_S):
+                    await child.silent.wait()
             nursery.cancel_scope.cancel()
     finally:
         await child._end()

@@ -164,10 +164,15 @@ class _Server:
                 return
             await trio.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (deaths - 1)))
 
+    def _tidy(self) -> None:
+        """Take away the note and every socket of this server; only its holder may."""
+        with suppress(OSError):
+            for stale in (self._note, *self._folder.glob(f"{self._id}-*.sock")):
+                stale.unlink(missing_ok=True)
+
     async def _one_life(self) -> tuple[GnusError, bool]:
         """One child from start to end: why it ended, and whether trying again is of no use."""
-        for stale in (self._note, *self._folder.glob(f"{self._id}-*.sock")):
-            stale.unlink(missing_ok=True)
+        self._tidy()
         name = f"{self._id}-{self._entropy.token(4).hex()}.sock"
         endpoint = Endpoint(str(self._folder / name), self._entropy.token(32).hex(), {})
         given = dict(self.spec.setup) | {"socket": endpoint.socket, "api_key": endpoint.api_key}
@@ -200,9 +205,7 @@ class _Server:
             reason = found if isinstance(found, GnusError) else reason
         finally:
             self._own = None
-            for gone in (self._note, Path(endpoint.socket)):
-                with suppress(OSError):
-                    gone.unlink(missing_ok=True)
+            self._tidy()
         if child is not None:
             self._log.info("server.process_ended", server=self.spec.name, ending=child.ending())
         return reason, final

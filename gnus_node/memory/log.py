@@ -42,6 +42,8 @@ MAX_TEXT_BYTES = 3_500
 MAX_OPEN_OWNERS = 64
 """Most owners whose index is open at a time."""
 MAX_EVENTS_PER_OWNER = 20_000
+SEARCHED_INLINE = 64
+"""Most passages of an index that is searched on the loop, in well under a millisecond; a larger one is searched in a thread."""
 MAX_ADMITTED = 512
 """Most admitted events kept at hand."""
 _HEAD = b"memory/head"
@@ -178,7 +180,12 @@ class MemoryLog:
         if not index.count():
             return []
         found = []
-        for hit in index.search(fold(query).split()[:24], limit):
+        terms = fold(query).split()[:24]
+        if index.count() > SEARCHED_INLINE:
+            hits = await self._node.offload.run(index.search, terms, limit)
+        else:
+            hits = index.search(terms, limit)
+        for hit in hits:
             loaded = await self._load(bytes.fromhex(hit.doc_id))
             if loaded is not None:
                 admitted, seq = loaded

@@ -43,8 +43,11 @@ class Store(Protocol):
     async def get(self, table: str, key: bytes) -> bytes | None:
         """The value of ``key``, queued batches included."""
 
-    async def scan(self, table: str, prefix: bytes = b"", *, after: bytes = b"", limit: int = 1000) -> list[Row]:
-        """Rows whose key starts with ``prefix`` and is greater than ``after``, in key order."""
+    async def scan(self, table: str, prefix: bytes = b"", *, after: bytes = b"", limit: int = 1000, lenient: bool = False) -> list[Row]:
+        """Rows whose key starts with ``prefix`` and is greater than ``after``, in key order.
+
+        Raises ``STORE_CORRUPT`` at a damaged row; with ``lenient`` such a row has an empty value, for readers to whom that is no row.
+        """
 
     @property
     def commits(self) -> int:
@@ -83,3 +86,10 @@ class TextIndex(Protocol):
 
     def count(self) -> int:
         """Number of passages."""
+
+
+class ClosableIndex(TextIndex, Protocol):
+    """A full-text index that may be on disk."""
+
+    def close(self) -> None:
+        """Close it: all of it is in its file then, and it is of no further use."""

@@ -7,6 +7,7 @@ the command-line exit code, and what a person can do. docs/protocol/errors.md is
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gnus_node.records.enums import Whose
@@ -135,6 +136,8 @@ CODES: dict[str, CodeRow] = {
 }
 
 MAX_TEXT = 500
+MAX_FAULTS = 20
+"""Most errors that are told of one failure."""
 
 
 class GnusError(Exception):
@@ -174,3 +177,30 @@ class GnusError(Exception):
         text = [t if isinstance(t, str) else "" for t in (what, fix, link)]
         whose = Whose.POLICY if CODES[code].whose is Whose.POLICY else Whose.REMOTE
         return cls(code, text[0], fix=text[1], link=text[2], whose=whose)
+
+
+def faults_of(error: BaseException) -> tuple[GnusError, ...] | None:
+    """The typed errors that an exception, or a group of any depth, consists of: each once, in order, at most ``MAX_FAULTS``.
+
+    None where anything else is among them: then it is a fault of this program.
+    """
+    found: dict[tuple[str, str, str], GnusError] = {}
+    waiting = [error]
+    while waiting:
+        one = waiting.pop(0)
+        if isinstance(one, GnusError):
+            found.setdefault((one.code, one.what, one.link), one)
+        elif isinstance(one, BaseExceptionGroup):
+            waiting[:0] = one.exceptions
+        else:
+            return None
+    return tuple(found.values())[:MAX_FAULTS]
+
+
+def refuse(faults: Iterable[GnusError]) -> None:
+    """Raise what was found: nothing, the one error, or a group of them."""
+    found = tuple(faults)
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        raise ExceptionGroup("several things are wrong", found)

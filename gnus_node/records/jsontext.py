@@ -97,8 +97,10 @@ def _read(text: str | bytes, limit: int, parse_int: Any, parse_float: Any) -> An
         if isinstance(text, bytes):
             text = text.decode("utf-8")
         value = json.loads(text, object_pairs_hook=_pairs, parse_constant=_constant, parse_int=parse_int, parse_float=parse_float)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise GnusError("MALFORMED", f"not JSON: {type(error).__name__}") from None
+    except UnicodeDecodeError as error:
+        raise GnusError("MALFORMED", f"not JSON: byte {error.start} is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise GnusError("MALFORMED", f"not JSON: line {error.lineno}, column {error.colno} does not read") from None
     except RecursionError:
         raise GnusError("MALFORMED", f"JSON deeper than {MAX_JSON_DEPTH}") from None
     _check(value, 0)
@@ -121,8 +123,8 @@ def canonical(value: Any) -> str:
         return rfc8785.dumps(value).decode("utf-8")
     except rfc8785.IntegerDomainError:
         raise GnusError("NUMBER_RANGE", "an integer beyond 2^53 in free JSON") from None
-    except (rfc8785.CanonicalizationError, RecursionError, UnicodeEncodeError) as error:
-        raise GnusError("MALFORMED", f"not canonical JSON: {type(error).__name__}") from None
+    except (rfc8785.CanonicalizationError, RecursionError, UnicodeEncodeError):
+        raise GnusError("MALFORMED", "a value that canonical JSON cannot hold") from None
 
 
 def _number(value: Decimal) -> str:

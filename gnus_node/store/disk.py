@@ -27,6 +27,7 @@ from gnus_node.ports import Write
 from gnus_node.records.errors import GnusError
 from gnus_node.store import tables
 from gnus_node.store.batch import Batch, conflicts
+from gnus_node.store.sums import summed
 
 LOCK_FILE = "LOCK"
 DATA_FILE = "data.mdb"
@@ -35,11 +36,18 @@ SPARE_READ_TXNS = 4
 PRIVATE_DIRECTORY = 0o700
 PRIVATE_FILE = 0o600
 OTHERS = 0o077
+VERIFY_BYTES = 64 << 20
+"""A file up to this size is verified whole when it is opened (6 ms a MiB)."""
 NO_SPACE_BYTES = 256 << 10
 """A file system with less room than this counts as full."""
 
+START_OVER = "restore store, keys and identity from one backup, or lose what they held: gnus-node run --start-over"
+
 _SCHEMA_KEY = b"store.schema"
 _ENGINE_KEY = b"store.lmdb"
+_UNSUMMED = b"1"
+NO_ROWS = (_SCHEMA_KEY, _ENGINE_KEY)
+"""Keys of the table ``meta`` that are this module's own."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -72,12 +80,41 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
+def lost(path: Path) -> str:
+    """Why the environment in ``path`` cannot be one that was used before, in words; empty where it may be."""
+    data = path / DATA_FILE
+    try:
+        found = data.stat()
+    except FileNotFoundError:
+        return f"{data} is missing"
+    except OSError as error:
+        return f"{data} cannot be read: {os.strerror(error.errno or 0)}"
+    return "" if stat.S_ISREG(found.st_mode) and found.st_size else f"{data} is empty, or no file"
+
+
+def require_kept(path: Path) -> None:
+    """For a directory that was used before: raise ``STORE_CORRUPT`` where its environment is gone. Nothing is made here."""
+    why = lost(path)
+    if why:
+        raise gone(why)
+
+
+def gone(why: str) -> GnusError:
+    """The refusal of a data directory whose keys were used and whose records are not there."""
+    return GnusError("STORE_CORRUPT", f"{why}, but this node ran before", fix=START_OVER)
+
+
 class DirectoryLock:
     """Holds a directory for one opener. ``flock`` belongs to the open file, so a second open in the same process is refused too; the
     kernel lets go when the process dies, so a killed node leaves no stale lock."""
 
     def __init__(self, directory: Path) -> None:
-        self._fd = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
+        try:
+            self._fd = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
+        except OSError as error:
+            raise GnusError(
+                "CONFIG", f"cannot write in {directory}: {os.strerror(error.errno or 0)}", fix="check its owner and disk"
+            ) from None
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -140,10 +177,12 @@ def open_lmdb(path: Path, map_size_bytes: int) -> lmdb.Environment:
         if fresh:
             sync_directory(path)
         env.reader_check()
-        # A file cut short would kill the process on the first touch of a missing page. Some healthy files are short too (pages taken
-        # and freed in one transaction are never written), so only the verifier, which never maps the file, can tell them apart.
-        if not fresh and data.stat().st_size < (env.info()["last_pgno"] + 1) * env.stat()["psize"] and verify(str(path)):  # type: ignore[no-untyped-call]
-            raise _unreadable(path, "the file is cut short")
+        # A file cut short, or with a broken tree, would kill the process on the first touch of a bad page. Some healthy files are short
+        # too (pages taken and freed in one transaction are never written), so only the verifier, which never maps the file, can tell.
+        size = 0 if fresh else data.stat().st_size
+        short = size < (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+        if not fresh and (short or size <= VERIFY_BYTES) and verify(str(path)):  # type: ignore[no-untyped-call]
+            raise _unreadable(path, "the file is cut short" if short else "its pages do not fit together")
     except (GnusError, lmdb.Error, OSError):
         env.close()
         raise
@@ -151,11 +190,7 @@ def open_lmdb(path: Path, map_size_bytes: int) -> lmdb.Environment:
 
 
 def _unreadable(path: Path, why: str) -> GnusError:
-    return GnusError(
-        "STORE_CORRUPT",
-        f"{path / DATA_FILE} cannot be read: {why}",
-        fix="restore a backup, or move the directory away and start anew",
-    )
+    return GnusError("STORE_CORRUPT", f"{path / DATA_FILE} cannot be read: {why}", fix=START_OVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +209,19 @@ class Opened:
             self.lock.release()
 
 
-def open_tables(path: Path, map_size_bytes: int) -> Opened:
-    """Lock and open the store's directory with every declared table. Raises ``ALREADY_RUNNING``, ``CONFIG``, ``STORE_*``."""
+def open_tables(path: Path, map_size_bytes: int, expected: bool = False) -> Opened:
+    """Lock and open the store's directory with every declared table. Where it was used before (``expected``), an empty one is refused.
+
+    Raises ``ALREADY_RUNNING``, ``CONFIG``, ``STORE_*``."""
+    if expected:
+        require_kept(path)
     private_directory(path)
     lock = DirectoryLock(path)
     try:
         env = open_lmdb(path, map_size_bytes)
         try:
             with mapped_errors():
-                return Opened(lock, env, _open_handles(env))
+                return Opened(lock, env, _open_handles(env, path, expected))
         except GnusError:
             env.close()
             raise
@@ -191,18 +230,23 @@ def open_tables(path: Path, map_size_bytes: int) -> Opened:
         raise
 
 
-def _open_handles(env: lmdb.Environment) -> dict[str, lmdb._Database]:
+def _open_handles(env: lmdb.Environment, path: Path, expected: bool) -> dict[str, lmdb._Database]:
     """Open every table in one transaction, after checking that schema and engine are the ones that wrote the directory."""
     engine = ".".join(map(str, env.lib_version())).encode()
     schema = str(tables.SCHEMA_VERSION).encode()
     with env.begin(write=True) as txn:
         fresh = txn.stat()["entries"] == 0
+        if fresh and expected:
+            raise gone(f"{path / DATA_FILE} holds nothing")
         meta = env.open_db(b"meta", txn=txn)
         if fresh:
             txn.put(_SCHEMA_KEY, schema, db=meta)
             txn.put(_ENGINE_KEY, engine, db=meta)
         found = (txn.get(_SCHEMA_KEY, db=meta), txn.get(_ENGINE_KEY, db=meta))
-        if found[0] != schema:
+        if found[0] == _UNSUMMED and _engine_line(found[1]) == _engine_line(engine):
+            _add_sums(env, txn)
+            txn.put(_SCHEMA_KEY, schema, db=meta)
+        elif found[0] != schema:
             raise GnusError(
                 "STORE_CORRUPT",
                 f"the data directory has schema {_shown(found[0])}, this program reads {schema.decode()}",
@@ -215,6 +259,16 @@ def _open_handles(env: lmdb.Environment) -> dict[str, lmdb._Database]:
                 fix="install the lmdb release that pyproject.toml pins",
             )
         return {name: meta if name == "meta" else env.open_db(name.encode(), txn=txn) for name in tables.TABLES}
+
+
+def _add_sums(env: lmdb.Environment, txn: lmdb.Transaction[bytes]) -> None:
+    """Bring a directory of schema 1, whose rows had no checksums, to this one, in the transaction that says so."""
+    for name in tables.TABLES:
+        handle = env.open_db(name.encode(), txn=txn)
+        with txn.cursor(db=handle) as cursor:
+            for key, value in cursor:
+                if key not in NO_ROWS or name != "meta":
+                    cursor.put(key, summed(name, key, value))
 
 
 def _engine_line(version: bytes | None) -> bytes | None:
@@ -275,7 +329,7 @@ def _apply(opened: Opened, group: Sequence[Batch]) -> GroupResult:
                 if write.value is None:
                     changed = txn.delete(write.key, db=handle) or changed
                 else:
-                    changed = txn.put(write.key, write.value, db=handle) or changed
+                    changed = txn.put(write.key, summed(write.table, write.key, write.value), db=handle) or changed
     result.transactions = int(changed)
     result.known_through = group[-1].number
     return result

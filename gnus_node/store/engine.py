@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -27,10 +27,13 @@ from gnus_node.ports import Offload, Row, Write
 from gnus_node.records.errors import GnusError
 from gnus_node.store import tables
 from gnus_node.store.batch import Batch, Overlay, StoreLimits, check_key, check_writes, conflicts, group_length, merge
-from gnus_node.store.disk import GroupResult, Opened, apply_group, mapped_errors, open_tables
+from gnus_node.store.disk import NO_ROWS, GroupResult, Opened, apply_group, mapped_errors, open_tables
+from gnus_node.store.sums import checked
 
 LANE = "store"
 """Offload lane of opening, commits and closing."""
+SCRUB_ROWS = 256
+"""Rows that scrubbing reads before others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class LmdbStore:
         self._closing = False
         self._closed = False
         self._failed: GnusError | None = None
+        self._damage: GnusError | None = None
         self._lost_number = 0
         self._lost_error: GnusError | None = None
         self._flushed_number = 0
@@ -101,6 +105,11 @@ class LmdbStore:
     def failed(self) -> GnusError | None:
         """The disk error that ended all writing, or None."""
         return self._failed
+
+    @property
+    def damage(self) -> GnusError | None:
+        """The first thing found that is not what was written, or what ended all writing; None while all is well."""
+        return self._failed or self._damage
 
     async def commit(self, writes: Sequence[Write]) -> None:
         """Apply a batch durably. Raises ``REPLAYED``, ``STORE_FULL``, ``STORE_CORRUPT``; ``BUSY`` where the queue is full, ``TOO_LARGE``,
@@ -128,10 +137,11 @@ class LmdbStore:
         await trio.lowlevel.checkpoint()
         return self._look(table, key)
 
-    async def scan(self, table: str, prefix: bytes = b"", *, after: bytes = b"", limit: int = 1000) -> list[Row]:
+    async def scan(self, table: str, prefix: bytes = b"", *, after: bytes = b"", limit: int = 1000, lenient: bool = False) -> list[Row]:
         """Rows whose key starts with ``prefix`` and is greater than ``after``, in key order, queued batches included.
 
-        At most ``limit`` rows; a limit over ``StoreLimits.scan_rows`` is ``TOO_LARGE``. Go on with ``after`` = the last key."""
+        At most ``limit`` rows; a limit over ``StoreLimits.scan_rows`` is ``TOO_LARGE``. Go on with ``after`` = the last key. A damaged row
+        is ``STORE_CORRUPT``, or with ``lenient`` has an empty value."""
         await trio.lowlevel.checkpoint()
         self._check_open()
         tables.table(table)
@@ -140,8 +150,46 @@ class LmdbStore:
         for bound in (prefix, after):
             if bound:
                 check_key(bound)
-        with mapped_errors(), self._opened.env.begin(db=self._opened.handles[table]) as txn:
-            return merge(_stored(txn, prefix, after), self._overlay.range(table, prefix, after), limit)
+        with self._noticed(), self._opened.env.begin(db=self._opened.handles[table]) as txn:
+            stored = self._sound(table, _stored(txn, prefix, after), lenient)
+            return merge(stored, self._overlay.range(table, prefix, after), limit)
+
+    async def scrub(self) -> None:
+        """Read every row once, so that damage to what nobody reads shows as ``damage`` too."""
+        for name in tables.TABLES:
+            after = b""
+            try:
+                while rows := await self.scan(name, after=after, limit=SCRUB_ROWS, lenient=True):
+                    after = rows[-1].key
+            except GnusError as error:
+                if error.code != "STORE_CORRUPT":
+                    raise
+                return  # the engine itself failed: it is noted, and reading on finds nothing new
+
+    def _sound(self, table: str, rows: Iterator[tuple[bytes, bytes]], lenient: bool) -> Iterator[tuple[bytes, bytes]]:
+        """Rows as they were written."""
+        for key, stored in rows:
+            if table == "meta" and key in NO_ROWS:
+                continue
+            try:
+                value = checked(table, key, stored)
+            except GnusError as error:
+                self._damage = self._damage or error
+                if not lenient:
+                    raise
+                value = b""
+            yield key, value
+
+    @contextmanager
+    def _noticed(self) -> Iterator[None]:
+        """Type an engine's error, and keep the first damage that is found."""
+        try:
+            with mapped_errors():
+                yield
+        except GnusError as error:
+            if error.code == "STORE_CORRUPT":
+                self._damage = self._damage or error
+            raise
 
     # -- for doctor -------------------------------------------------------------------------------------------------------------
 
@@ -199,8 +247,9 @@ class LmdbStore:
         queued = self._overlay.find(table, key)
         if queued is not None:
             return queued[0]
-        with mapped_errors(), self._opened.env.begin(db=self._opened.handles[table]) as txn:
-            return txn.get(key)
+        with self._noticed(), self._opened.env.begin(db=self._opened.handles[table]) as txn:
+            stored = txn.get(key)
+            return None if stored is None else checked(table, key, stored)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -316,14 +365,16 @@ async def open_store(
     *,
     limits: StoreLimits | None = None,
     on_commit: Callable[[CommitSeen], None] | None = None,
+    expected: bool = False,
 ) -> AsyncIterator[LmdbStore]:
-    """Open the store in ``path`` (made 0700 if missing) and run its writer; leaving the block drains the queue and closes.
+    """Open the store in ``path`` (made 0700 if missing) and run its writer; leaving the block drains the queue and closes. Where it is
+    ``expected`` to be there, because the node ran before, a missing or empty one is refused.
 
     ``on_commit`` sees every group commit; it must not raise. Raises ``ALREADY_RUNNING``, ``CONFIG`` (permissions), ``STORE_CORRUPT``,
     ``STORE_FULL``. What the block raises comes out as it is, not wrapped in the group of the writer's nursery.
     """
     limits = limits or StoreLimits()
-    opened = await offload.run(open_tables, path, limits.map_size_bytes, lane=LANE)
+    opened = await offload.run(open_tables, path, limits.map_size_bytes, expected, lane=LANE)
     store = LmdbStore(opened, offload, limits, on_commit)
     try:
         async with trio.open_nursery() as nursery:

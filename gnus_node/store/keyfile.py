@@ -27,10 +27,12 @@ from gnus_node.store.disk import (
     DATA_FILE,
     PRIVATE_FILE,
     DirectoryLock,
+    gone,
     mapped_errors,
     open_lmdb,
     private_directory,
     refuse_shared,
+    require_kept,
     sync_directory,
 )
 
@@ -63,8 +65,13 @@ def derive(master: bytes, label: bytes) -> bytes:
 class KeyFile:
     """The open key environment. Not thread-safe: its owner makes one call at a time."""
 
-    def __init__(self, path: Path, limits: KeyLimits, new_master: Callable[[], bytes]) -> None:
-        """Lock and open. Raises ``ALREADY_RUNNING``, ``CONFIG`` (permissions), ``STORE_CORRUPT``, ``STORE_FULL``."""
+    def __init__(self, path: Path, limits: KeyLimits, new_master: Callable[[], bytes], expected: bool = False) -> None:
+        """Lock and open; nothing is made anew where it is ``expected`` to be there, because the node ran before.
+
+        Raises ``ALREADY_RUNNING``, ``CONFIG`` (permissions), ``STORE_CORRUPT``, ``STORE_FULL``."""
+        if expected:
+            require_kept(path)
+        self._expected = expected
         private_directory(path)
         self._path = path
         self._limits = limits
@@ -134,7 +141,7 @@ class KeyFile:
         file = self._path / MASTER_FILE
         if not os.path.lexists(file):
             with self._live().begin() as txn:
-                if txn.get(_CHECK_KEY, db=self._info) is not None:
+                if self._expected or txn.get(_CHECK_KEY, db=self._info) is not None:
                     raise GnusError("STORE_CORRUPT", f"{file} is missing but data keys exist", fix=f"restore {MASTER_FILE}")
             _write_private(file, new_master())
         refuse_shared(file)
@@ -155,6 +162,8 @@ class KeyFile:
         mine = derive(self.master, b"gnus/keys/check/1")
         with self._live().begin(db=self._info, write=True) as txn:
             found = txn.get(_CHECK_KEY)
+            if found is None and self._expected:
+                raise gone(f"{self._path / DATA_FILE} holds nothing")
             if found is None:
                 txn.put(_CHECK_KEY, mine)
             elif found != mine:

@@ -19,7 +19,7 @@ import trio
 
 from gnus_node.ports import Entropy, Offload
 from gnus_node.records.errors import GnusError
-from gnus_node.store.keyfile import LIVE, MASTER_BYTES, KeyFile, KeyLimits, derive
+from gnus_node.store.keyfile import ERASED, LIVE, MASTER_BYTES, KeyFile, KeyLimits, derive
 from gnus_node.store.seal import KEY_BYTES, aead_open, aead_seal
 
 LANE = "keys"
@@ -41,6 +41,8 @@ class KeyStore:
         self._cache: OrderedDict[bytes, bytes] = OrderedDict()
         self._turn = trio.Lock()
         self._closed = False
+        self.damage: GnusError | None = None
+        """The first key found that is not what was written."""
 
     async def key_for(self, subject: str, purpose: str) -> bytes:
         """The 32-byte key of a subject for a purpose, made durable at first use.
@@ -85,12 +87,17 @@ class KeyStore:
         return blake2b(framed, key=self._id_key, digest_size=32).digest()
 
     def _unwrap(self, key_id: bytes, row: bytes) -> bytes:
-        if row[:1] != LIVE:
+        if row == ERASED:
             raise GnusError("ERASED")
         try:
-            return aead_open(self._wrap_key, row[1:], key_id)
+            if row[:1] == LIVE:
+                return aead_open(self._wrap_key, row[1:], key_id)
+            cause = None
         except GnusError as error:
-            raise GnusError("STORE_CORRUPT", "a wrapped data key does not open", fix="restore the key directory") from error
+            cause = error
+        damage = GnusError("STORE_CORRUPT", "a wrapped data key does not open", fix="restore the key directory")
+        self.damage = self.damage or damage
+        raise damage from cause
 
     def _remember(self, key_id: bytes, key: bytes) -> None:
         self._cache[key_id] = key
@@ -109,14 +116,17 @@ class KeyStore:
 
 
 @asynccontextmanager
-async def open_keys(path: Path, entropy: Entropy, offload: Offload, *, limits: KeyLimits | None = None) -> AsyncIterator[KeyStore]:
-    """Open the key store in ``path`` (made 0700 if missing, with a new master key if it never held one).
+async def open_keys(
+    path: Path, entropy: Entropy, offload: Offload, *, limits: KeyLimits | None = None, expected: bool = False
+) -> AsyncIterator[KeyStore]:
+    """Open the key store in ``path`` (made 0700 if missing, with a new master key if it never held one). Where it is ``expected`` to
+    be there, because the node ran before, nothing is made.
 
     Raises ``ALREADY_RUNNING``, ``CONFIG`` (permissions too wide, wrong owner), ``STORE_CORRUPT`` (master key missing or another's)."""
     limits = limits or KeyLimits()
     # Drawn here and not in the lane: Entropy belongs to the loop. Drawn always, so that a run repeats whether the key exists or not.
     master = entropy.token(MASTER_BYTES)
-    file = await offload.run(KeyFile, path, limits, lambda: master, lane=LANE)
+    file = await offload.run(KeyFile, path, limits, lambda: master, expected, lane=LANE)
     keys = KeyStore(file, entropy, offload, limits)
     try:
         yield keys

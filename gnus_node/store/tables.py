@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from gnus_node.records.errors import GnusError
 
-SCHEMA_VERSION = 1
-"""Version of the tables' meaning; a directory of another version is refused."""
+SCHEMA_VERSION = 2
+"""Version of the tables' meaning; a directory of another version is refused, but for 1, which only lacked the rows' checksums."""
 MAX_KEY_BYTES = 511
 """LMDB's own bound."""
 

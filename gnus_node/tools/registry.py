@@ -9,6 +9,7 @@ list says, or contradicts itself, is refused when the node starts, not when it i
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -121,7 +122,9 @@ def _class_of(entry: AllowedAdapter, load: Callable[[str], type], installed: Map
         return built_in
     target = entry.target or installed.get(entry.name, "")
     if not target:
-        raise _config(f"no adapter is called {entry.name}", "install its package, correct the name, or give module:Class")
+        near = difflib.get_close_matches(entry.name, [*BUILT_IN, *installed], 1)
+        hint = f"did you mean {near[0]}? Otherwise " if near else ""
+        raise _config(f"no adapter is called {entry.name}", f"{hint}install its package, or name its class in tools.adapter_paths")
     if not _TARGET.fullmatch(target):
         raise _config(f"the target of the adapter {entry.name} is not module:Class", "write it as package.module:Class")
     found = load(target)

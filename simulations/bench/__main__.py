@@ -25,7 +25,7 @@ from typing import Any
 
 import trio
 
-from simulations.bench.node_costs import measure_requests, quantile
+from simulations.bench.node_costs import KINDS, measure_requests, quantile
 from simulations.bench.process_costs import measure_process
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,6 +84,11 @@ def main() -> int:
     report.raw = {"requests": requests, "process": process, "reference_ms": REFERENCE_MS}
     calibrations = [*requests["calibration_ms"], process["calibration_ms"]]
     slowness = max(1.0, min(calibrations) / REFERENCE_MS)
+    every = [sample for kind in KINDS for found in requests[kind]["samples"] for sample in found]
+    for share, target in ((0.5, 8.0), (0.95, 20.0)):
+        value = quantile(every, share)
+        noise = noise_of(requests["calibration_ms"], share)
+        report.rows.append(Row(f"overhead, all kinds p{share * 100:.0f}", "ms", target, value, value / slowness, noise))
     for kind in ("arithmetic", "file"):
         for name, target in (("p50", 8.0), ("p95", 20.0)):
             value = statistics.median(requests[kind][name])

@@ -211,13 +211,26 @@ async def test_upgrades_are_ignored_or_refused(tmp_path: Path) -> None:
                 assert status_of(await read_all(stream)) == status
 
 
-async def test_connections_are_bounded(tmp_path: Path) -> None:
-    async with running(tmp_path, ApiSettings(max_connections=3)) as world:
-        held = [await world.tcp_stream() for _ in range(3)]
-        for stream in held:
-            await stream.send_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            assert (await stream.receive_some()).startswith(b"HTTP/1.1 200")
+HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+
+
+async def hold(world: World) -> trio.SocketStream:
+    """A connection whose request is under way: its body does not come."""
+    stream = await world.tcp_stream()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {world.key}\r\n"
+    await stream.send_all(f"{head}content-type: application/json\r\ncontent-length: 99\r\nexpect: 100-continue\r\n\r\n".encode())
+    assert (await stream.receive_some()).startswith(b"HTTP/1.1 100")
+    return stream
+
+
+async def test_connections_are_bounded_and_health_has_a_place_of_its_own(tmp_path: Path) -> None:
+    async with running(tmp_path, ApiSettings(max_connections=3, reserved_connections=1)) as world:
+        held = [await hold(world) for _ in range(3)]
         async with await world.tcp_stream() as extra:
+            await extra.send_all(HEALTH)
+            assert status_of(await read_all(extra)) == 200
+        async with await world.tcp_stream() as extra:
+            await extra.send_all(b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n")
             got = await read_all(extra)
             assert status_of(got) == 503
             assert json.loads(body_of(got))["error"]["code"] == "BUSY"
@@ -228,12 +241,41 @@ async def test_connections_are_bounded(tmp_path: Path) -> None:
 
         async def again() -> bool:
             async with await world.tcp_stream() as stream:
-                await stream.send_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-                return status_of(await read_all(stream)) == 200
+                await stream.send_all(b"GET /v1/none HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+                return status_of(await read_all(stream)) == 404
 
         with trio.fail_after(20):
             while not await again():
                 await trio.lowlevel.checkpoint()
+
+
+async def test_beyond_the_reserve_a_connection_is_told_so(tmp_path: Path) -> None:
+    settings = ApiSettings(max_connections=1, reserved_connections=0)
+    async with running(tmp_path, settings) as world, await hold(world), await world.tcp_stream() as extra:
+        got = await read_all(extra)
+        assert status_of(got) == 503
+        assert json.loads(body_of(got))["error"]["code"] == "BUSY"
+
+
+@pytest.mark.parametrize("start", [b"", b"GET /healthz HTT"])
+async def test_idle_and_half_open_connections_lock_nobody_out(tmp_path: Path, start: bytes) -> None:
+    """Twice as many as there is room for: each new one takes the place of the one that was idle longest; requests under way keep theirs."""
+    async with running(tmp_path, ApiSettings(max_connections=32)) as world:
+        held = await hold(world)
+        idle = []
+        for _ in range(80):
+            stream = await world.tcp_stream()
+            idle.append(stream)
+            if start:
+                await stream.send_all(start)
+        for _ in range(5):
+            async with await world.tcp_stream() as honest:
+                await honest.send_all(HEALTH)
+                assert status_of(await read_all(honest)) == 200
+        await held.send_all(b" " * 99)
+        assert status_of(await held.receive_some()) == 400
+        for stream in (*idle, held):
+            await stream.aclose()
 
 
 async def test_faults_below_the_door_cost_one_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,9 @@ class BulkTextIndex(Protocol):
     def put_many(self, rows: Iterable[tuple[str, str, str]]) -> None:
         """Add or replace ``(doc_id, title, body)``."""
 
+    def merge(self) -> None:
+        """All batches are in: make searching fast."""
+
 
 class Passages(Protocol):
     """Passages by id."""
@@ -191,13 +194,16 @@ class CorpusIndex:
         """Digest of the source as built; empty before ``build``."""
         return self._digest
 
-    def build(self, *, force: bool = False) -> BuildReport:
-        """Bring index and passages up to the source. Raises what loading raises, and ``TOO_LARGE`` over ``MAX_PASSAGES``."""
+    def build(self, *, force: bool = False, changing: Callable[[], None] = lambda: None) -> BuildReport:
+        """Bring index and passages up to the source; ``changing`` is called before the first change.
+
+        Raises what loading raises, and ``TOO_LARGE`` over ``MAX_PASSAGES``."""
         digest = source_digest(self.config)
         held = self.passages.count()
         if not force and self.passages.digest() == digest.hex() and self.index.count() == held:
             self._digest = digest
             return BuildReport(self.config.name, digest, held, False)
+        changing()
         old = self.passages.ids()
         self.passages.set_digest("")
         fresh: set[str] = set()
@@ -211,6 +217,8 @@ class CorpusIndex:
         gone = [doc_id for doc_id in old if doc_id not in fresh]
         for doc_id in gone:
             self.index.remove(doc_id)
+        if isinstance(self.index, BulkTextIndex):
+            self.index.merge()
         self.passages.remove_many(gone)
         self.passages.set_digest(digest.hex())
         self._digest = digest

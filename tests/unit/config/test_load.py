@@ -99,11 +99,10 @@ def test_the_nearest_key_is_found_in_every_kind_of_section(tmp_path: Path, text:
         ("[api]\n\nmax_body_bytes = 10\n", 3),
         ('[api]\nmax_body_bytes = "1024"\n', 2),
         ("[api]\nmax_body_bytes = 2048.0\n", 2),
-        ("[api]\nallow_public = 1\n", 2),
+        ('[api]\nlisten = "0.0.0.0:80"\n', 2),
         ('[api]\nlisten = "localhost:1"\n', 2),
         ('[api]\nlisten = "127.0.0.1:70000"\n', 2),
-        ('[api]\nlisten = "0.0.0.0:80"\n', 1),
-        ('[api]\nlisten = "[::]:80"\n', 1),
+        ('[api]\nlisten = "[::]:80"\n', 2),
         ("[limits]\nmax_spend = 0.0000001\n", 2),
         ("[limits]\nmax_spend = nan\n", 2),
         ("[limits]\nmax_spend = -1\n", 2),
@@ -139,12 +138,35 @@ def test_a_refusal_does_not_repeat_the_value(tmp_path: Path):
     assert "canary" not in error.what + error.fix
 
 
-def test_loopback_may_be_widened_only_by_saying_so(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ('[experts.a]\nkind = "symbolci"\n', "symbolic"),
+        ('[experts.a]\nkind = "symbolic"\nrole = "semantic-core"\n', "semantic_core"),
+        ('[experts.a]\nkind = "symbolic"\ndomains = ["maths"]\n', "math"),
+        ('[node]\nroles = ["ruoter"]\n', "router"),
+        ('[node]\nprofile = "smal_swarm"\n', "small_swarm"),
+        ('[policy]\ntemplate = "readonly"\n', "read_only"),
+        ('[telemetry]\nlog_level = "warn"\n', "warning"),
+        ('[[corpora]]\nname = "a"\nuri_prefix = "doc://a/"\nkind = "foldr"\npath = "a"\n', "folder"),
+        ('[[corpora]]\nname = "a"\nuri_prefix = "doc://a/"\nkind = "folder"\npath = "a"\nsource_class = "publik"\n', "public"),
+    ],
+)
+def test_a_mistyped_value_is_answered_with_the_nearest_one(tmp_path: Path, text: str, near: str):
+    error = refused(tmp_path, text)
+    assert f"did you mean {near!r}?" in error.fix
+    assert "not a known value" in error.what
+
+
+def test_the_api_listens_on_loopback_only(tmp_path: Path):
     path = tmp_path / "node.toml"
-    path.write_text('[api]\nlisten = "0.0.0.0:80"\nallow_public = true\n')
-    assert load_config(path).api.listen == "0.0.0.0:80"
     path.write_text('[api]\nlisten = "[::1]:0"\n')
     assert load_config(path).api.listen == "[::1]:0"
+    for listen in ("0.0.0.0:80", "192.0.2.1:80", "127.0.0.2:80"):
+        assert (
+            "loopback" in refused(tmp_path, f'[api]\nlisten = "{listen}"\n').what
+            or "plain HTTP" in refused(tmp_path, f'[api]\nlisten = "{listen}"\n').what
+        )
 
 
 def test_a_missing_file_and_an_endless_one_are_refused(tmp_path: Path):

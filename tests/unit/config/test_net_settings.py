@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gnus_node.config import load_config
-from gnus_node.node import net_options
 from gnus_node.records.errors import GnusError
+from gnus_node.specs import net_options
 
 PEER = "/ip4/192.0.2.7/tcp/4001/p2p/12D3KooWDNh9KMTnHKbTW9Dud7FrWi4Y7QB8kazRnWRneVjcc75A"
 

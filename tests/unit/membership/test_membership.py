@@ -41,7 +41,7 @@ def test_a_request_holds_public_keys_only(tmp_path: Path) -> None:
     identity = load_identity(tmp_path / "second")
     assert not identity.authority + identity.policy + identity.approver
     assert [role for role, _ in read_request(text).roles] == sorted(BACK)
-    with pytest.raises(GnusError, match="ALREADY_RUNNING"):
+    with pytest.raises(GnusError, match="USAGE"):
         member(tmp_path)
 
 

@@ -241,3 +241,25 @@ def test_threads_take_turns() -> None:
     assert index.count() == 45
     assert found == [["fr"]] * 40
     assert len(ids(index, "thread2", limit=20)) == 10
+
+
+def segments(index: Fts5Index) -> int:
+    assert index._db is not None
+    return int(index._db.execute("SELECT count(DISTINCT segid) FROM passage_text_idx").fetchone()[0])
+
+
+def test_a_small_index_stays_in_one_segment_and_a_rebuild_ends_in_one() -> None:
+    small = Fts5Index(None)
+    for number in range(20):
+        small.put(f"d{number}", "", f"the heron of build {number}")
+        assert segments(small) == 1
+    large = Fts5Index(None, SearchLimits(merged_always=4))
+    for batch in range(3):
+        large.put_many((f"d{batch}-{number}", "", f"a passage about item {number}") for number in range(50))
+    assert segments(large) > 1
+    before = large.search(["item", "7"], 5)
+    large.merge()
+    assert segments(large) == 1
+    assert large.search(["item", "7"], 5) == before
+    large.put("late", "", "one more")
+    assert segments(large) == 2, "one passage of many is not worth a merge"

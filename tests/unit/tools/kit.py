@@ -94,7 +94,7 @@ class MemoryStore:
         await trio.lowlevel.checkpoint()  # what was read may be old by the time the caller has it
         return found
 
-    async def scan(self, table: str, prefix: bytes = b"", *, after: bytes = b"", limit: int = 1000) -> list[Row]:
+    async def scan(self, table: str, prefix: bytes = b"", *, after: bytes = b"", limit: int = 1000, lenient: bool = False) -> list[Row]:
         rows = sorted(self._live.get(table, {}).items())
         found = [Row(k, v) for k, v in rows if k.startswith(prefix) and k > after][:limit]
         await trio.lowlevel.checkpoint()
