@@ -109,15 +109,24 @@ def make_node(
     waiting: int = 64,
     wall_ms: int = 20_000,
     notes: str = NOTES,
+    files: Mapping[str, bytes] | None = None,
+    corpora: Mapping[str, Mapping[str, str]] | None = None,
 ) -> NodeConfig:
-    """Settings, policy, files and a fresh data directory in ``folder``."""
+    """Settings, policy, files and a fresh data directory in ``folder``; ``corpora`` are folders of documents by name."""
     (folder / "files").mkdir(parents=True)
     (folder / "files" / "notes.md").write_text(notes)
+    for name, data in (files or {}).items():
+        (folder / "files" / name).write_bytes(data)
     policies = folder / "policies"
     policies.mkdir()
     shutil.copy(POLICIES / "dev.toml", policies / "dev.toml")
     (policies / "delegated.toml").write_text(POLICY.format(capability=CAPABILITY, wall_ms=wall_ms))
     text = NODE.format(roles=installed_roles(), counter=COUNTER, flush_ms=flush_ms, running=running, waiting=waiting)
+    for corpus, documents in (corpora or {}).items():
+        (folder / corpus).mkdir()
+        for name, document in documents.items():
+            (folder / corpus / name).write_text(document)
+        text += f'[[corpora]]\nname = "{corpus}"\nkind = "folder"\npath = "{corpus}"\nuri_prefix = "doc://{corpus}/"\n'
     (folder / "node.toml").write_text(text.replace("'", '"'))
     config = load_config(folder / "node.toml")
     make_data_dir(config.node.data_dir, entropy, clock)

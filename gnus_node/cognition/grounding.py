@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gnus_node.cognition.documents.analysis import name_tokens
 from gnus_node.cognition.documents.index import CorpusIndex
 from gnus_node.cognition.documents.ranking import Retrieved
 from gnus_node.cognition.documents.search import retrieve
+from gnus_node.content.asked import asked
+from gnus_node.content.derived import derived
 from gnus_node.content.scrub import instruction_scrub
 from gnus_node.net.context import RoleContext
 from gnus_node.net.gate import admit_dispatch, attest_task
@@ -23,7 +26,7 @@ from gnus_node.wire import jsontext
 from gnus_node.wire.message import Message
 
 MAX_ITEMS = 8
-"""Passages handed out for one dispatch."""
+"""Passages handed out for one question; half as many for the question and for each fact of a derived one."""
 LANE = "grounding"
 _GROUND = frozenset({Stage.GROUND})
 
@@ -42,7 +45,8 @@ class GroundingService:
         started = clock.monotonic()
         admitted = admit_dispatch(self._context, request, _GROUND)
         mandate = admitted.authority.mandate.body
-        question = admitted.vault.text(mandate.query)
+        context = admitted.vault.text(mandate.context) if mandate.context else ""
+        question = asked(admitted.vault.text(mandate.query), context)
         found = await self._node.offload.run(self._search, question, clock.wall_ms(), mandate.tenant, lane=LANE)
         items = [_item(admitted.vault, number, one) for number, one in enumerate(found)]
         body = GroundingEvidence(
@@ -60,7 +64,20 @@ class GroundingService:
         return Message((evidence.raw, attestation.raw), admitted.vault.parcels([i.passage for i in items]))
 
     def _search(self, question: str, now_ms: int, tenant: str) -> list[Retrieved]:
-        return retrieve(question, self._corpora, limit=MAX_ITEMS, now_ms=now_ms, tenant=tenant)
+        return evidence_for(question, self._corpora, now_ms=now_ms, tenant=tenant)
+
+
+def evidence_for(question: str, corpora: Sequence[CorpusIndex], *, now_ms: int, tenant: str | None = None) -> list[Retrieved]:
+    """The passages for a question; for a derived one also those for each fact it rests on. Blocking."""
+    asked = derived(question)
+    if asked is None:
+        return retrieve(question, corpora, limit=MAX_ITEMS, now_ms=now_ms, tenant=tenant)
+    found = {r.passage.evidence_id: r for r in retrieve(question, corpora, limit=MAX_ITEMS // 2, now_ms=now_ms, tenant=tenant)}
+    for fact, name in zip(asked.facts, asked.names, strict=True):
+        for one in retrieve(fact, corpora, limit=MAX_ITEMS // 2, now_ms=now_ms, tenant=tenant):
+            if not name or not one.passage.names or name_tokens(name) in map(name_tokens, one.passage.names):
+                found.setdefault(one.passage.evidence_id, one)
+    return list(found.values())
 
 
 def _item(vault: Vault, number: int, found: Retrieved) -> EvidenceItem:

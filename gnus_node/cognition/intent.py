@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gnus_node.content.filenames import named_files
 from gnus_node.records.enums import Intent, Risk
 
 _TOKEN = re.compile(r"[0-9]+(?:[.,][0-9]+)*|[a-z']+|[-+*/^%()=<>]")
-_FILE = r"(?<![\w/.])(?:\.{0,2}/)?(?:[\w.-]+/)*[\w-]+\.(?:txt|md|csv|json|log|toml|yaml|yml|ini|cfg|rst)\b"
-_ABSOLUTE = r"(?<![\w:/])/(?:[\w.-]+/)+[\w.-]+"
-_PATH = re.compile(f"{_FILE}|{_ABSOLUTE}")
 
 NUMBER_WORDS = frozenset(
     (
@@ -39,7 +37,9 @@ MEASURE_WORDS = frozenset(
         "kelvin degree degrees hour hours minute minutes seconds day days week weeks month months year years date between after "
         "before january february march april may june july august september october november december monday tuesday wednesday "
         "thursday friday saturday sunday leap convert byte bytes kilobytes megabytes gigabytes kmh mph acre acres hectare "
-        "hectares"
+        "hectares kb mb gb tb pb kib mib gib tib bit bits kilobyte megabyte gigabyte gigabytes terabyte terabytes ton tons tonne tonnes "
+        "ml cl dl l m g mg lb lbs oz ft yd mi stone fortnight fortnights decade decades century centuries second minute knots knot "
+        "weekday prime common"
     ).split()
 )
 SYSTEM_WORDS = frozenset(
@@ -52,6 +52,7 @@ SYSTEM_WORDS = frozenset(
 _SYSTEM_PHRASES = ("this system", "this node", "the node", "this program", "audit bundle", "trust head", "tool proposal", "execution plan")
 _CALCULATION = NUMBER_WORDS | OPERATION_WORDS | FRAME_WORDS | MEASURE_WORDS
 _LINKING = frozenset({"of", "and", "by", "from", "to", "the", "than", "over"})
+_COUNTS = (["how", "many"], ["how", "long"], ["number", "of"])
 _FACT_HEADS = frozenset(("what which who whom whose when where how why name is are does did was were in").split())
 _RISKY = frozenset(("delete remove transfer pay buy sell send deploy execute run write overwrite install shutdown password secret").split())
 
@@ -74,7 +75,7 @@ def tokens(text: str) -> list[str]:
 
 def names_path(text: str) -> bool:
     """Whether a question plainly names a file."""
-    return _PATH.search(text) is not None
+    return bool(named_files(text))
 
 
 def classify(question: str) -> Classified:
@@ -86,7 +87,7 @@ def classify(question: str) -> Classified:
     operators = sum(1 for w in words if w in "-+*/^%()=" or w in OPERATION_WORDS - _LINKING)
     known = sum(1 for w in words if not w[0].isalpha() or w in _CALCULATION)
     measures = sum(1 for w in words if w in MEASURE_WORDS)
-    numeric = numbers >= 2 or (numbers >= 1 and (operators + measures) >= 1)
+    numeric = numbers >= 2 or (numbers >= 1 and (operators + measures) >= 1) or (measures >= 2 and words[:2] in _COUNTS)
     if names_path(question):
         return Classified(Intent.FILE, 9000, numeric, ("intent: names a file",))
     if numeric and known * 10 >= len(words) * 9:

@@ -7,7 +7,12 @@ nothing is supported.
 
 from __future__ import annotations
 
-from gnus_node.cognition.synthesis import EXACT, Cited, Composition, Draft, compose
+from collections.abc import Sequence
+
+from gnus_node.cognition.dissent import Cited
+from gnus_node.cognition.synthesis import EXACT, Composition, Draft, compose
+from gnus_node.content.asked import asked
+from gnus_node.content.filenames import is_of_file, named_files
 from gnus_node.evidence.bag import Bag
 from gnus_node.evidence.chain import admit_chain
 from gnus_node.evidence.links_tools import AttestedOutput
@@ -18,13 +23,13 @@ from gnus_node.net.rpc import Request
 from gnus_node.privacy.parcels import Vault
 from gnus_node.records.authority import Absence
 from gnus_node.records.base import Committed
-from gnus_node.records.enums import AnswerType, BackendKind, Outcome, Stage
+from gnus_node.records.enums import AnswerType, AttestationPhase, BackendKind, Outcome, Stage
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
 from gnus_node.records.evidence import AnswerSource, GroundingEvidence, Member, RetrievalResult, SynthesisResult
-from gnus_node.records.expert import ExpertOutput, OutputEvidence
+from gnus_node.records.expert import EvidenceType, ExpertOutput, OutputEvidence
 from gnus_node.records.plan import ExecutionPlan
-from gnus_node.records.tools import SanitizedData
+from gnus_node.records.tools import SanitizedData, ToolAttestation
 from gnus_node.telemetry.events import emit
 from gnus_node.wire import jsontext
 from gnus_node.wire.limits import MAX_TEXT_BYTES
@@ -53,8 +58,9 @@ class VerifierService:
         attested = admit_chain(admitted.bag, self._node.trust.state, clock.wall_ms())
         verified = clock.monotonic()
         self._node.metrics.observe("verification_ms", (verified - started) * 1000)
-        drafts = drafts_of(admitted, plan, attested)
-        composed = compose(drafts)
+        question = question_of(admitted)
+        drafts = drafts_of(admitted, plan, attested, named_files(question))
+        composed = compose(drafts, refused(admitted.bag.of(ToolAttestation)), question)
         if self._escalates(composed):
             return Message(args={"escalate": 1})
         body = self._sign_body(admitted, plan, composed)
@@ -134,16 +140,26 @@ def _suggestions(vault: Vault, query: Committed, composed: Composition) -> list[
     return [vault.commit(text)] if len(text.encode("utf-8")) <= 3_000 else []
 
 
-def drafts_of(admitted: Admitted, plan: Signed[ExecutionPlan], attested: dict[bytes, AttestedOutput]) -> list[Draft]:
-    """Each expert of the plan by its newest output, or its absence. Raises ``CHAIN_BROKEN`` where one has neither."""
+def question_of(admitted: Admitted) -> str:
+    """What was asked, as every role understands it."""
+    mandate, vault = admitted.authority.mandate.body, admitted.vault
+    return asked(vault.text(mandate.query), vault.text(mandate.context) if mandate.context else "")
+
+
+def drafts_of(
+    admitted: Admitted, plan: Signed[ExecutionPlan], attested: dict[bytes, AttestedOutput], files: tuple[str, ...] = ()
+) -> list[Draft]:
+    """Each expert of the plan by its newest output, or its absence; ``files`` are those the question names. Raises ``CHAIN_BROKEN`` where one
+    has neither."""
     given = set(admitted.dispatch.header.refs)
+    vault = admitted.vault
     drafts = []
     core = [plan.body.selected_core.core_id] if plan.body.selected_core else []
     for expert in [*core, *(e.elm_id for e in plan.body.selected_elms)]:
         outputs = [o for o in admitted.bag.of(ExpertOutput) if o.body.expert_id == expert and o.id in given]
         if outputs:
             newest = max(outputs, key=lambda o: o.body.turn)
-            drafts.append(_draft(newest, admitted.bag, admitted.vault, attested))
+            drafts.append(_draft(newest, admitted.bag, vault, attested, files))
             continue
         absences = [a for a in admitted.bag.of(Absence) if a.body.expert_id == expert and a.id in given]
         if not absences:
@@ -153,10 +169,20 @@ def drafts_of(admitted: Admitted, plan: Signed[ExecutionPlan], attested: dict[by
     return drafts
 
 
-def _draft(output: Signed[ExpertOutput], bag: Bag, vault: Vault, attested: dict[bytes, AttestedOutput]) -> Draft:
+def refused(attestations: Sequence[Signed[ToolAttestation]]) -> str:
+    """The code with which the newest tool call was refused or failed; "" where none was, or one gave its output."""
+    if any(a.body.phase is AttestationPhase.RESULT and a.body.sanitized is not None for a in attestations):
+        return ""
+    codes = [a.body.reason_code for a in sorted(attestations, key=lambda a: (a.body.turn, a.body.phase is AttestationPhase.RESULT))]
+    return next((code for code in reversed(codes) if code not in ("OK", "NOT_SELECTED")), "")
+
+
+def _draft(output: Signed[ExpertOutput], bag: Bag, vault: Vault, attested: dict[bytes, AttestedOutput], files: tuple[str, ...]) -> Draft:
+    """A draft with what it cites. Where the question names a file, nothing but that file counts as evidence."""
     body = output.body
     answer = "" if body.abstained else vault.text(body.answer)
-    cited = [c for e in body.evidence if (c := _cited(e, bag, vault, attested)) is not None]
+    found = [(e, c) for e in body.evidence if (c := _cited(e, bag, vault, attested)) is not None and (not files or _of_files(c, files))]
+    cited = [c for e, c in found if e.type is not EvidenceType.CONTRADICTION]
     return Draft(
         expert_id=body.expert_id,
         output=output.id,
@@ -169,7 +195,12 @@ def _draft(output: Signed[ExpertOutput], bag: Bag, vault: Vault, attested: dict[
         model_id=body.model_id,
         reason=body.abstained or "",
         cited=tuple(cited),
+        rivals=tuple(c for e, c in found if e.type is EvidenceType.CONTRADICTION),
     )
+
+
+def _of_files(cited: Cited, files: tuple[str, ...]) -> bool:
+    return cited.attestation is not None or is_of_file(cited.uri, files)
 
 
 def _cited(evidence: OutputEvidence, bag: Bag, vault: Vault, attested: dict[bytes, AttestedOutput]) -> Cited | None:
@@ -182,7 +213,8 @@ def _cited(evidence: OutputEvidence, bag: Bag, vault: Vault, attested: dict[byte
         if item is None:
             return None
         passage = jsontext.read_free(vault.text(item.passage), limit=MAX_TEXT_BYTES)
-        return Cited(evidence.record, evidence.item, span, passage["text"], passage["title"], item.corpus, item.trusted, item.fresh_at_ms)
+        text, title, uri = passage["text"], passage["title"], passage["uri"]
+        return Cited(evidence.record, evidence.item, span, text, title, item.corpus, item.trusted, item.fresh_at_ms, uri=uri)
     if isinstance(body, RetrievalResult):
         found = next((i for i in body.items if i.item == evidence.item), None)
         if found is None:

@@ -179,7 +179,7 @@ class Draft:
     claims: tuple[str, ...] = ()
     """Statements of the answer that can be checked one by one."""
     rivals: tuple[Span, ...] = ()
-    """Spans that fit the question as well and say otherwise: the sources disagree."""
+    """Spans that fit the question as well and say otherwise; with an abstention ``AMBIGUOUS`` the things it may mean."""
     abstained: str | None = None
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import trio
 
+from gnus_node.content.asked import asked
 from gnus_node.experts.backend import Draft, ExpertBackend, GenRequest, Passage, ToolCall, ToolSpec, Usage
 from gnus_node.experts.collect import Collected, Limiter, collect
 from gnus_node.net.context import RoleContext
@@ -31,6 +32,8 @@ from gnus_node.wire import jsontext
 from gnus_node.wire.limits import MAX_TEXT_BYTES
 from gnus_node.wire.message import Message
 
+MAX_EVIDENCE = 64
+"""References of one output."""
 _STAGES = frozenset({Stage.DRAFT, Stage.VERIFY})
 _SCOPES = (".readonly", ".execute", ".proposal_only")
 _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
@@ -122,10 +125,11 @@ class ExpertService:
         allowed = set(selected.capabilities) & set(plan.body.tool_policy.capability_whitelist) if selected else set()
         remaining = admitted.dispatch.body.remaining
         wall_s = min(budget_ms, remaining.wall_ms) / 1000
+        context = vault.text(mandate.context) if mandate.context else ""
         request = GenRequest(
             request_id=mandate.request_id,
-            question=vault.text(mandate.query),
-            context=vault.text(mandate.context) if mandate.context else "",
+            question=asked(vault.text(mandate.query), context),
+            context=context,
             passages=tuple(grounded + remembered),
             tools=tuple(_tool_spec(c) for c in sorted(allowed) if c.startswith("tool.")),
             tool_outputs=tuple(outputs),
@@ -261,12 +265,15 @@ def _tool_outputs(admitted: Admitted, places: dict[str, _Place], pinned: bytes |
 
 
 def _evidence(draft: Draft, places: Mapping[str, _Place]) -> list[OutputEvidence]:
-    """The draft's spans as references into the records."""
+    """The draft's spans as references into the records, then its rivals."""
     found = []
     for span in draft.spans:
         place = places[span.evidence_id]
         found.append(OutputEvidence(type=place.kind, record=place.record, item=place.item, span_start=span.start, span_end=span.end))
-    return found
+    for span in draft.rivals:
+        place, kind = places[span.evidence_id], EvidenceType.CONTRADICTION
+        found.append(OutputEvidence(type=kind, record=place.record, item=place.item, span_start=span.start, span_end=span.end))
+    return found[:MAX_EVIDENCE]
 
 
 def _tool_spec(capability: str) -> ToolSpec:

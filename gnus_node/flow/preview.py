@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gnus_node.cognition.planner import PlanInput, plan_request
+from gnus_node.content.asked import asked
 from gnus_node.flow import accept
 from gnus_node.flow.journal import JournalRow, Phase
 from gnus_node.net.context import RoleContext
@@ -42,4 +43,4 @@ def preview_plan(context: RoleContext, policies: Sequence[Signed[Policy]], calle
         tools[0].node_id if tools else None,
         None,
     )
-    return plan_request(PlanInput(ask.question, mandate, hosts, node.directory.experts(caller.tenant)))
+    return plan_request(PlanInput(asked(ask.question, ask.context), mandate, hosts, node.directory.experts(caller.tenant)))

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import trio
 
 from gnus_node.cognition.planner import PlanInput, plan_request
+from gnus_node.content.asked import asked
 from gnus_node.evidence.links_work import NOT_NEEDED
 from gnus_node.flow.run import RESERVE_MS, Run
 from gnus_node.flow.table import Event, State
@@ -54,7 +55,7 @@ async def plan(run: Run, _budget_ms: int) -> Event:
     node = run.context.node
     started = node.clock.monotonic()
     mandate = run.mandate.body
-    question = run.vault.text(mandate.query)
+    question = asked(run.vault.text(mandate.query), run.vault.text(mandate.context) if mandate.context else "")
     roles = (RoleName.GROUNDING, RoleName.VERIFIER, RoleName.TOOL_INTERMEDIARY)
     offers = node.directory.experts(mandate.tenant)
     given = PlanInput(

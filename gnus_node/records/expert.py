@@ -35,6 +35,8 @@ class EvidenceType(WireEnum):
     MEMORY_POINTER = "memory_pointer"
     CITATION = "citation"
     TOOL_OUTPUT = "tool_output"
+    CONTRADICTION = "contradiction"
+    """A passage that answers as well and says otherwise."""
 
 
 class OutputEvidence(Part):

@@ -158,12 +158,16 @@ def test_roles_that_are_not_granted_are_refused(ran: Path, capsys: Capture):
 # -- other files of the data directory ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file", ["charter.json", "trust.json", "api_keys.json"])
-@pytest.mark.parametrize("how", ["gone", "half", "empty", "folder", "bytes", "flip"])
+DAMAGES = [
+    (file, how) for file in ("charter.json", "trust.json", "api_keys.json") for how in ("gone", "half", "empty", "folder", "bytes", "flip")
+]
+HARMLESS = {("api_keys.json", "gone"), ("api_keys.json", "flip")}
+"""No file is no keys, and a changed hash is another key: it opens nothing."""
+
+
+@pytest.mark.parametrize(("file", "how"), [damage for damage in DAMAGES if damage not in HARMLESS])
 def test_damaged_files_are_named(ran: Path, capsys: Capture, file: str, how: str):
     path = ran / "data" / file
-    if how == "gone" and file == "api_keys.json":
-        pytest.skip("no file is no keys")
     if how == "folder":
         path.unlink()
         path.mkdir()
@@ -174,8 +178,6 @@ def test_damaged_files_are_named(ran: Path, capsys: Capture, file: str, how: str
         flip(path, path.read_bytes().rindex(b'"') - 20)
     else:
         {"gone": path.unlink, "half": lambda: halve(path), "empty": lambda: os.truncate(path, 0)}[how]()
-    if how == "flip" and file == "api_keys.json":
-        return  # a changed hash is another key: it opens nothing
     found = refused(capsys, ran)
     assert (found.code, found.error["code"]) == (2, "CONFIG")
     assert str(path) in found.error["what"]

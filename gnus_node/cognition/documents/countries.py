@@ -63,6 +63,7 @@ def countryinfo_passages(config: CorpusConfig) -> Iterator[Passage]:
     }
     for stem, country in countries.items():
         name = str(country.get("name") or stem.replace("_", " ").title())
+        stem = re.sub(r"\W+", "_", name.lower()).strip("_") or stem  # the package names two files after each other's country
         names = _names([name, *map(str, country.get("altSpellings") or ()), str(country.get("nativeName") or "")])
         for field, text in _facts(country, codes):
             place = f"{quote(stem, safe='_')}/{field.replace(' ', '_')}"
@@ -164,7 +165,7 @@ def _leaves(node: dict[str, Any], path: tuple[str, ...], depth: int) -> Iterator
 
 _WORDED = {
     "area": "area", "capital": "capital", "population": "population", "demonym": "demonym", "region": "region", "subregion": "subregion",
-    "nativeName": "native name", "currencies": "currencies", "languages": "languages", "timezones": "time zones", "tld": "top-level domain",
+    "nativeName": "native name", "currencies": "currency codes", "languages": "language codes", "timezones": "time zones", "tld": "top-level domain",
     "callingCodes": "calling codes", "borders": "borders", "provinces": "provinces", "altSpellings": "other names", "ISO": "ISO codes",
     "latlng": "coordinates", "capital_latlng": "capital coordinates",
 }  # fmt: skip

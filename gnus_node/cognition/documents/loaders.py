@@ -25,7 +25,7 @@ MAX_FILES = 20_000
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_CORPUS_BYTES = 512 * 1024 * 1024
 MAX_FOLDER_DEPTH = 16
-LOADER_VERSION = 3
+LOADER_VERSION = 6
 """Part of every digest: raised when a loader or the analysis gives other passages or terms for the same source."""
 _SUFFIXES = (".md", ".markdown", ".txt")
 
@@ -132,8 +132,10 @@ def _file_passages(config: CorpusConfig, file: SourceFile) -> Iterator[Passage]:
     else:
         title, sections = split_markdown(source)
     seen: dict[str, int] = {}
+    anchors: dict[int, str] = {}
     for section in sections:
-        anchor = _unique(section, seen)
+        anchor = anchors[section.heading] if section.anchor and section.heading in anchors else _unique(section, seen)
+        anchors.setdefault(section.heading, anchor)
         place = quote(file.place, safe="/-_.~") + (f"#{anchor}" if anchor else "")
         yield make_passage(config, place, (title or file.place, *section.path), section.text, span=section.span)
 

@@ -1,17 +1,19 @@
 """Splits Markdown and plain text into passages by headings. Pure.
 
 A passage is the text under one heading, with the path of headings above it. Front matter is left out (its title names the file), headings
-inside code fences are code. A section that is too long is cut at paragraph ends into parts of at most ``MAX_PASSAGE_CHARS``.
+inside code fences are code. A section that is too long is cut at paragraph ends into parts of at most ``MAX_PASSAGE_CHARS``. Each row of a
+table, and each term of a list of terms, is a passage of its own below its section (``tables``).
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from urllib.parse import quote
 
 from gnus_node.cognition.documents.corpus import MAX_PASSAGE_CHARS
+from gnus_node.content.tables import entries, without
 
 _HEADING = re.compile(r"(?m)^ {0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$|^([^\s#>|`*-][^\n]{0,200})\n(=+|-{3,})[ \t]*$")
 _FENCE = re.compile(r"(?ms)^ {0,3}(```+|~~~+)[^\n]*\n.*?(?:^ {0,3}\1[ \t]*$|\Z)")
@@ -28,6 +30,10 @@ class Section:
     anchor: str
     text: str
     span: tuple[int, int]
+    heading: int = 0
+    """Number of the heading it stands under in its file."""
+    entry: bool = False
+    """A row or a term: it shares its section's anchor."""
 
 
 def split_markdown(source: str) -> tuple[str, list[Section]]:
@@ -49,7 +55,11 @@ def split_markdown(source: str) -> tuple[str, list[Section]]:
             level = len(heading[1]) if heading[1] else 1 if heading[4].startswith("=") else 2
             path = [p for p in path if p[0] < level] + [(level, plain_heading(heading[2] or heading[3]))]
         names = tuple(name for _, name in path)
-        sections += _pieces(source, start, end, names, slug(names[-1]) if names else "")
+        anchor = slug(names[-1]) if names else ""
+        found, taken = entries(source, start, end, fenced)
+        for low, high in without(source, start, end, taken):
+            sections += [replace(s, heading=number) for s in _pieces(source, low, high, names, anchor)]
+        sections += [Section((*names, e.name), anchor, e.text, e.span, number, True) for e in found]
     return title, sections
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise, takewhile
 
-from gnus_node.experts.extractive.words import SOFT_STEMS, STOP_STEMS, SYNONYMS, Word, fold, stem, words
-from gnus_node.experts.file_lookup import named_files
+from gnus_node.content.asked import is_data
+from gnus_node.content.filenames import named_files
+from gnus_node.content.unit_table import Unit
+from gnus_node.experts.extractive.words import SOFT_STEMS, STOP_STEMS, SYNONYMS, Word, fold, parts, stem, stems, words
 from gnus_node.experts.symbolic.tokens import tokenize
-from gnus_node.experts.symbolic.unit_table import Unit
 from gnus_node.experts.symbolic.units import read_unit
 
 MAX_QUESTION = 2000
@@ -59,11 +60,27 @@ class Question:
     """Stem of what "how many" counts."""
     plural: bool = False
     """It asks for several things."""
+    text: str = ""
+    """As it was asked, without the files it names."""
+    strict: bool = False
+    """It asks what a thing does or means: only what is said of the thing as such answers, no sentence that mentions it."""
+    attribute: frozenset[str] = frozenset()
+    owner: frozenset[str] = frozenset()
+    """In "what is the ATTRIBUTE of OWNER": the stems of both; the attribute must be said of this owner."""
+    quantity: bool = False
+    """The attribute is a quantity, so a value without a number is none of it."""
+    nested: bool = False
+    """It asks for a thing of the like thing of something ("the capital of the capital of"): no single place says that."""
 
     @property
     def names(self) -> tuple[Concept, ...]:
         """The concepts that are names or numbers."""
         return tuple(c for c in self.concepts if c.name)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it can be answered from a text at all: it names something in letters, and is a question."""
+        return not self.nested and any(any(c.isalpha() for c in concept.stem) for concept in self.concepts)
 
     @property
     def predicates(self) -> tuple[Concept, ...]:
@@ -84,10 +101,27 @@ _ASKS: tuple[tuple[re.Pattern[str], Ask], ...] = tuple(
 )
 _MEASURES = {"large": "area", "big": "area", "small": "area", "tall": "height", "high": "height", "deep": "depth", "wide": "width"}
 _MEASURES |= {"old": "age", "heavy": "weight", "fast": "speed", "far": "distance", "long": "length"}
+_TIME_WORDS = frozenset({"date", "year", "day", "month"})
 _KIND_WORDS = frozenset(_MEASURES) | {"how", "many", "much", "often", "year", "date"}
-_DEFINE = re.compile(
-    r"^\W*(?:what|who)(?:'s| is| are| was| were) (?:an? |the )?([^,;]+?)\W*$|^\W*what does (?:an? |the )?(.+?) mean\W*$", re.I
+_DEFINE = re.compile(r"^\W*(?:what|who)(?:'s| is| are| was| were) (?:an? |the )?([^,;]+?)\W*$", re.I)
+_STRICT = re.compile(
+    r"^\W*what (?:does|do|did) (?:an? |the )?(?:term |word |code |setting |key |option |role |error )?(.+?) (?:do|mean|stand for|refer to)\W*$|"
+    r"^\W*(?:what is|what's|explain|describe|state) (?:the |an? )?"
+    r"(?:role|purpose|job|function|task|duty|meaning|definition|point) of (?:an? |the )?(?:term |word )?(.+?)\W*$|"
+    r"^\W*what is (?:an? |the )?(.+?) (?:for|used for|good for)\W*$|^\W*what is meant by (?:an? |the )?(.+?)\W*$|^\W*define (?:an? |the )?(.+?)\W*$",
+    re.I,
 )
+_OF = re.compile(
+    r"^\W*(?:what|who|which|where|when|name|give|tell me|state|find)?(?:'s| is| are| was| were)?\s*(?:the |an? |its )?"
+    r"([^,;]{2,80}?) (?:of|in|for) (?:the )?([^;]{2,80}?)\W*$",
+    re.I,
+)
+_QUANTITIES = stems(
+    "population area height length depth width weight number count size distance price cost age temperature speed pressure voltage gdp percentage"
+    " elevation salary capacity duration altitude volume mass share density expectancy inhabitants"
+)
+_DATED = re.compile(r"^\W*(?:what|which) (?:is|was|are|were) (?:the |its )?(?:\w+ ){0,2}(?:date|year|birthday|deadline)\b", re.I)
+_FRAME = re.compile(r"^\W*(?:(?:please|kindly|could you|can you|would you|tell me|i want to know|do you know)\s+)+", re.I)
 _PREPOSITION = re.compile(r"\b(of|in|for|by|at|on|from|to|with|between|during|under|that|which|used|called|when|if)\b", re.I)
 _NAMING = r"(?:,?\s*\b(?:according to|as (?:stated|written|given) in|in|from|inside|of|by)\s+)?(?:\b(?:the|a)\s+)?(?:\bfile\s+)?"
 _TAIL_UNIT = re.compile(r"\b(?:in|measured in|expressed in) ([A-Za-z0-9²³°/ ]{1,40}?)\s*[?.!]*\s*$")
@@ -119,34 +153,63 @@ def without_files(text: str) -> str:
 
 def analyse(text: str) -> Question:
     """Analyse a question. Total: any text gives a Question, an empty one without concepts."""
-    text = without_files(text[:MAX_QUESTION])
+    bare = text[:MAX_QUESTION]
+    if is_data(bare):
+        return Question(Ask.WHAT, (), frozenset(), frozenset(), None, False)
+    text = without_files(bare)
+    strict = _STRICT.match(text)
+    if strict is not None:
+        text = f"what is {next(g for g in strict.groups() if g)}"
     folded = fold(text)
-    ask = next((kind for pattern, kind in _ASKS if pattern.search(folded)), Ask.WHAT)
+    ask = next((kind for pattern, kind in _ASKS if pattern.search(folded)), Ask.TIME if _DATED.match(text) else Ask.WHAT)
     unit, (unit_start, unit_end) = _unit(text)
     found = [w for w in words(text) if not (unit_start <= w.start and w.end <= unit_end)]
     own = frozenset(w.stem for w in found)
+    joined = frozenset(s for group in SYNONYMS for phrase in group if len(phrase) > 1 and phrase <= own for s in phrase)
+    owned = _OF.match(text) is not None
     concepts: dict[str, Concept] = {}
     measure = ""
     for at, word in enumerate(found):
         if ask in (Ask.NUMBER, Ask.TIME) and fold(word.raw) in _KIND_WORDS and at <= 3:
             measure = measure or _MEASURES.get(fold(word.raw), "")
-        elif word.stem not in STOP_STEMS and word.stem not in SOFT_STEMS and len(concepts) < MAX_CONCEPTS:
+        elif ask is Ask.TIME and owned and fold(word.raw) in _TIME_WORDS:
+            continue
+        elif word.stem not in STOP_STEMS and (word.stem not in SOFT_STEMS or word.stem in joined) and len(concepts) < MAX_CONCEPTS:
             name = word.raw[0].isdigit() or (word.capital and at > 0 and not _heading(found))
             concepts.setdefault(word.stem, Concept(word.stem, _phrases(word.stem, own), name))
     implied = stem("location" if ask is Ask.WHERE else measure if unit is None else "")
     if implied and all(c.name for c in concepts.values()):
         concepts[implied] = Concept(implied, _phrases(implied, own | {implied}))
-    every = own.union({implied} - {""}, *(phrase for c in concepts.values() for phrase in c.phrases)) - STOP_STEMS
+    pieces = {part for one in own for part in parts(one)}
+    every = own.union({implied, stem(measure)} - {""}, pieces, *(phrase for c in concepts.values() for phrase in c.phrases)) - STOP_STEMS
+    attribute, owner, nested = _of(text, frozenset(concepts))
     return Question(
         ask,
         tuple(concepts.values()),
         every,
         own - STOP_STEMS,
         unit,
-        _defines(text, len(concepts)),
+        strict is not None or _defines(text, len(concepts)),
         counted=_counted(found) if unit is None else "",
         plural=any(w.raw.endswith("s") and w.raw.islower() and w.stem != w.raw and w.stem not in STOP_STEMS for w in found),
+        text=text,
+        strict=strict is not None,
+        attribute=attribute,
+        owner=owner,
+        quantity=bool(attribute & _QUANTITIES) and ask is not Ask.WHO,
+        nested=nested,
     )
+
+
+def _of(text: str, concepts: frozenset[str]) -> tuple[frozenset[str], frozenset[str], bool]:
+    """The attribute and its owner, and whether the attribute is asked of a like thing again."""
+    match = _OF.match(text)
+    if match is None:
+        return frozenset(), frozenset(), False
+    attribute, owner = stems(match[1]) & concepts, stems(match[2]) & concepts
+    chain = [stems(link) - SOFT_STEMS for link in re.split(r"\b(?:of|in|for)\b", f"{match[1]} of {match[2]}")[:-1]]
+    nested = any(first and first == second for first, second in pairwise(chain))
+    return attribute - owner, owner, nested
 
 
 def _counted(found: list[Word]) -> str:
@@ -169,7 +232,7 @@ def _phrases(of: str, own: frozenset[str]) -> tuple[frozenset[str], ...]:
     found: dict[frozenset[str], None] = {}
     for group in SYNONYMS:
         if any(of in phrase and phrase <= own for phrase in group):
-            found.update((phrase, None) for phrase in group if of not in phrase)
+            found.update((phrase, None) for phrase in group if of not in phrase or not phrase <= own)
     return tuple(found)
 
 

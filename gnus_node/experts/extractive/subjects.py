@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from gnus_node.experts.backend import Passage
 from gnus_node.experts.extractive.pieces import path_of
@@ -15,6 +16,7 @@ _COMMON = frozenset(stems("united new saint great north south east west northern
 """Words of many names: no name by themselves."""
 _NAME = stem("name")
 MAX_ALIAS = 200
+_DOCUMENT = re.compile(r"\.(?:md|markdown|txt|csv|json|toml|ya?ml|rst|log|ini|cfg)(?:#|$)", re.I)
 
 
 def aliases(passages: Sequence[Passage]) -> dict[str, tuple[frozenset[str], ...]]:
@@ -30,6 +32,13 @@ def aliases(passages: Sequence[Passage]) -> dict[str, tuple[frozenset[str], ...]
     return {root: tuple(values) for root, values in found.items()}
 
 
+def is_document(passage: Passage) -> bool:
+    """Whether the root of a passage's title is a document, and no thing that the passage is about."""
+    root = passage.title.split(" > ", 1)[0]
+    return bool(_DOCUMENT.search(passage.uri) or re.search(r"[./]", root)) or passage.corpus in ("tool", "memory")
+
+
+@lru_cache(maxsize=4096)
 def main_stems(root: str) -> frozenset[str]:
     """The stems of a root before comma or brackets."""
     return stems(re.sub(r"\([^)]*\)", " ", root).partition(",")[0])

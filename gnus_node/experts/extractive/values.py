@@ -5,21 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gnus_node.experts.extractive.pieces import Piece, abbreviated
+from gnus_node.content.unit_table import Unit
+from gnus_node.experts.extractive.pieces import Piece, abbreviated, line_breaks
 from gnus_node.experts.extractive.question import Ask, Question
 from gnus_node.experts.extractive.words import Word, fold, words
 from gnus_node.experts.symbolic.numbers import SCALES, TEENS, TENS, UNITS
 from gnus_node.experts.symbolic.tokens import tokenize
-from gnus_node.experts.symbolic.unit_table import Unit
 from gnus_node.experts.symbolic.units import read_unit
 
 MAX_ANSWER = 400
 """Longest span, in characters."""
 _NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?")
 _NUMBER_WORDS = frozenset({*UNITS, *TEENS, *TENS, *SCALES, "hundred", "half", "dozen", "once", "twice", "hourly", "daily", "weekly"})
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_MONTHS = (
+    "january|february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+)
+_DATE = re.compile(
+    rf"\b(?:{_DAY} (?:of )?(?:{_MONTHS})\.?,? \d{{4}}|(?:{_MONTHS})\.? {_DAY},? \d{{4}}|\d{{4}}-\d\d-\d\d|(?:{_MONTHS}) \d{{4}})\b", re.I
+)
 _MONTH = re.compile(r"\b(january|february|march|april|may|june|july|august|september|october|november|december)\b", re.I)
-_AFTER_VALUE = re.compile(r"\s*(?:;|\n|\s\(|\bnote\s*[:-])|\.\s")
-_AFTER_LIST = re.compile(r"\s*(?:\n|;?\s*\bnote\s*[:-])")
+_AFTER_VALUE = re.compile(r"\s*(?:;|\s\(|\bnote\s*[:-])|\.\s")
+_AFTER_LIST = re.compile(r"\s*(?:;?\s*\bnote\s*[:-])")
+_AMOUNT = re.compile(r"^(?P<name>[^\d;,]*[^\W\d][^\d;,]*?)\s+[\d.,]+\s*(?:%|[a-z²³]{1,3}(?:\s[a-z²³]{1,3})?)?\s*(?:\([^()]*\))?\s*$")
+"""An item of a list that names a thing and then measures it: ``Spain 1,224 km``."""
+MAX_ITEMS = 64
+MAX_BARE = 8
+"""Longest value that is taken for what its label says, in words."""
 _EMPTY = frozenset({"", "na", "n/a", "-", "unknown", "tbd", "todo"})
 
 
@@ -54,7 +66,8 @@ def fits(text: str, found: Sequence[Word], question: Question, *, value: bool) -
         return False
     if question.ask is Ask.WHO and not any(w.capital for w in found):
         return False
-    return says_new(found, question)
+    named = frozenset(c.stem for c in question.names)
+    return says_new(found, question) or (value and bool(found) and named.issuperset(w.stem for w in found))  # the capital of Luxembourg
 
 
 def quantity(text: str, unit: Unit) -> tuple[int, int] | None:
@@ -72,6 +85,18 @@ def quantity(text: str, unit: Unit) -> tuple[int, int] | None:
     return None
 
 
+_WORDED = re.compile(rf"\b(?:{'|'.join(sorted(_NUMBER_WORDS))})\s+([A-Za-z]+(?: [A-Za-z]+)?)", re.I)
+
+
+def worded_quantity(text: str, unit: Unit) -> bool:
+    """Whether a number in words stands before exactly this unit: ``two days``."""
+    for found in _WORDED.finditer(text):
+        tokens = tokenize(found[1])
+        if any(u.dimension == unit.dimension and u.factor == unit.factor for u, _ in read_unit(tokens or (), 0)):
+            return True
+    return False
+
+
 def _width(text: str, raws: Sequence[str]) -> int:
     at = 0
     for raw in raws:
@@ -79,9 +104,37 @@ def _width(text: str, raws: Sequence[str]) -> int:
     return at
 
 
+def date_span(text: str) -> tuple[int, int] | None:
+    """The one date of a text, None where it has none or several."""
+    found = [m.span() for m in _DATE.finditer(text)]
+    return found[0] if len(found) == 1 else None
+
+
+def numbers_of(found: Sequence[Word], question: Question) -> frozenset[str]:
+    """The numbers that these words say and the question does not."""
+    return frozenset(w.stem for w in found if w.raw[0].isdigit() or fold(w.raw) in _NUMBER_WORDS) - question.own
+
+
+def bare_items(text: str) -> tuple[str, ...]:
+    """The names of a list whose every item is a name with an amount in a unit; empty where it is no such list."""
+    parts = [p.strip() for p in re.split(r"[;\n]", text) if p.strip()]
+    if not parts or len(parts) > MAX_ITEMS:
+        return ()
+    found = [_AMOUNT.match(p) for p in parts]
+    return tuple(m["name"].strip() for m in found if m) if all(found) else ()
+
+
+def _fits_value(answer: str, question: Question) -> bool:
+    """Whether a field's value looks like the answer; prose under a label must say itself what it counts."""
+    found = words(answer)
+    return fits(answer, found, question, value=len(found) <= MAX_BARE or question.ask is not Ask.NUMBER)
+
+
 def value_span(piece: Piece, question: Question) -> tuple[int, int] | None:
     """The answer within a field's value."""
     text = piece.text
+    if "\n" in text and (breaks := line_breaks(text)):
+        text = text[: breaks[0]]
     if question.unit is not None:
         found = quantity(text, question.unit)
         return (piece.start + found[0], piece.start + found[1]) if found else None
@@ -97,6 +150,6 @@ def value_span(piece: Piece, question: Question) -> tuple[int, int] | None:
     while start < end and text[start] in " `*\"'":
         start += 1
     answer = text[start:end]
-    if fold(answer) in _EMPTY or len(answer) > MAX_ANSWER or not fits(answer, words(answer), question, value=True):
+    if fold(answer) in _EMPTY or len(answer) > MAX_ANSWER or not _fits_value(answer, question):
         return None
     return piece.start + start, piece.start + end

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?", re.UNICODE)
+_WORD = re.compile(r"[^\W_]+(?:_+[^\W_]+)*(?:['’][^\W_]+)?", re.UNICODE)
+"""``max_turns`` is one word: the name of one thing, not two words of prose."""
 _LETTERS = str.maketrans({"ø": "o", "ł": "l", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ß": "ss", "ı": "i", "’": "'"})
 _SHORT = {"st": "saint", "ste": "saint", "mt": "mount", "&": "and"}
 
@@ -17,6 +18,8 @@ def _set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+MAX_CACHED = 160
+"""Longest text whose stems are kept, in characters."""
 STOP = _set(
     "the a an of in on at to for from by with and or is are was were be been being do does did done has have had having it its this that"
     " these those there here which what whats who whom whose when where why how me my you your i we our us they their them he she his her"
@@ -29,7 +32,7 @@ SOFT = _set(
     " contain contains content contents read exact exactly approximately approximate many much kind type sort today now gain gained become"
     " became happen happened take took taken place occur occurred hold held list describe explain mean means word words write written"
     " located situated found lie lies question answer come comes get gets got go goes use uses used using"
-    " call calls full rate rates level levels cover covers span spans occupy occupies"
+    " call calls rate rates level levels cover covers span spans occupy occupies"
 )
 """Words that help to choose but whose absence decides nothing."""
 
@@ -87,13 +90,34 @@ SOFT_STEMS = frozenset(stem(w) for w in SOFT)
 
 
 def content(found: Iterable[Word]) -> frozenset[str]:
-    """The content stems of words: all but stop words."""
-    return frozenset([w.stem for w in found]) - STOP_STEMS
+    """The content stems of words: all but stop words; of a joined name also its parts."""
+    return _with_parts(frozenset([w.stem for w in found]))
 
 
 def stems(text: str) -> frozenset[str]:
-    """The content stems of a text."""
+    """The content stems of a text, as ``content``."""
+    return _label_stems(text) if len(text) <= MAX_CACHED else _with_parts(keys(text))
+
+
+@lru_cache(maxsize=4096)
+def _label_stems(text: str) -> frozenset[str]:
+    """Labels come again and again."""
+    return _with_parts(keys(text))
+
+
+def keys(text: str) -> frozenset[str]:
+    """The content stems of a text with joined names whole: what a label is called."""
     return frozenset([stem(fold(found)) for found in _WORD.findall(text)]) - STOP_STEMS
+
+
+def parts(of: str) -> list[str]:
+    """The stems of the parts of a joined name; of any other stem none."""
+    return [stem(part) for part in of.split("_") if part] if "_" in of else []
+
+
+def _with_parts(found: frozenset[str]) -> frozenset[str]:
+    joined = [part for one in found for part in parts(one)]
+    return (found.union(joined) if joined else found) - STOP_STEMS
 
 
 def _groups(text: str) -> tuple[tuple[frozenset[str], ...], ...]:
@@ -111,6 +135,14 @@ king|chief of state|head of state
 queen|chief of state|head of state
 monarch|chief of state|head of state
 prime minister|head of government
+default|preset
+depth|deep
+height|high|tall
+length|long
+width|wide
+age|old
+gdp per capita|real gdp per capita|gdp per head
+official name|conventional long form|long form|formal name|full name
 highest point|highest mountain|highest peak|highest elevation
 lowest point|lowest elevation
 neighbours|neighbors|border countries|bordering countries

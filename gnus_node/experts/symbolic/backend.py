@@ -6,7 +6,7 @@ Its calibration is ``exact/1``: a full parse is right by construction, so its co
 from __future__ import annotations
 
 from gnus_node.experts.backend import BackendInfo, Draft, GenRequest, RuleBackend, ToolCall, abstain
-from gnus_node.experts.symbolic.solve import solve
+from gnus_node.experts.symbolic.solve import attempt
 from gnus_node.records.base import SCORE_ONE
 from gnus_node.records.enums import AnswerType, BackendKind, Domain, ExpertRole
 from gnus_node.wire.jsontext import canonical
@@ -37,12 +37,12 @@ class SymbolicBackend(RuleBackend):
         super().__init__(info or symbolic_info())
 
     def decide(self, req: GenRequest) -> tuple[tuple[ToolCall, ...], Draft]:
-        """The exact answer with confidence 1.0, or an abstention. Looks at the question alone."""
+        """The exact answer with confidence 1.0, or an abstention with its reason. Looks at the question alone."""
         if req.json_schema is not None:
             return (), abstain("UNSUPPORTED")
-        solution = solve(req.question)
-        if solution is None:
-            return (), abstain("ABSTAINED")
+        solution = attempt(req.question)
+        if isinstance(solution, str):
+            return (), abstain(solution)
         answer = canonical(solution.answer) if req.answer_type is AnswerType.JSON else solution.answer
         claims = (f"exactly {solution.exact}",) if solution.exact else ()
         return (), Draft(answer, req.answer_type, SCORE_ONE, CALIBRATION, claims=claims)

@@ -77,6 +77,25 @@ def read_date(tokens: Sequence[Token], at: int) -> Iterator[Reading]:
             yield from _made(_year(tokens, year_at), month, found[0], year_at + 1)
 
 
+def shifted_day(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """The question with every date that does not exist in its month or year made one that does: to see whether only the date is wrong."""
+    made = list(tokens)
+    for at, token in enumerate(tokens):
+        if token.kind is Kind.DATE:
+            year, month, day = (int(x) for x in token.text.split("-"))
+            if year < FIRST_YEAR or not 1 <= month <= 12 or not 1 <= day <= monthrange(year, month)[1]:
+                made[at] = Token(Kind.DATE, "2001-01-01", "2001-01-01")
+        elif MONTHS.get(word(tokens, at)):
+            beside = (at - 1 - (word(tokens, at - 1) == "of"), at + 1)
+            day_at = next((p for p in beside if 0 <= p < len(tokens) and _day(tokens, p) and _year(tokens, p) is None), None)
+            number = _day(tokens, day_at) if day_at is not None else None
+            year_at = next((p for p in range(at + 1, min(at + 5, len(tokens))) if _year(tokens, p) is not None), None)
+            last = monthrange(_year(tokens, year_at) or 2000, MONTHS[word(tokens, at)])[1] if year_at is not None else 31
+            if day_at is not None and number is not None and not 1 <= number[0] <= last:
+                made[day_at] = Token(Kind.NUMBER, "1", "1")
+    return tuple(made)
+
+
 def _dot(tokens: Sequence[Token], at: int) -> int:
     """Past the dot of an abbreviated month."""
     return at + (sign(tokens, at) == "." and len(word(tokens, at - 1)) <= 4)

@@ -14,14 +14,28 @@ from math import isqrt
 MAX_BITS = 4096
 """Largest numerator or denominator, in bits (about 1200 decimal digits)."""
 MAX_EXPONENT = 4096
+MAX_DEGREE = 12
+"""Largest degree of an irrational root that is rounded."""
 MAX_PLACES = 60
 """Longest terminating decimal that is written out."""
 SIGNIFICANT = 12
 """Digits of a rounded result."""
 
 
+_TOO_LARGE = "too large"
+
+
 class Undefined(ArithmeticError):
     """No exact value here: division by zero, an irrational root, a size over the bound."""
+
+    @property
+    def too_large(self) -> bool:
+        """Whether only the size stands in the way."""
+        return self.args == (_TOO_LARGE,)
+
+
+class Irrational(Undefined):
+    """A root that is no fraction: there is a value, but none that can be written exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +58,7 @@ def evaluate(tree: Tree) -> Fraction:
 
 def _checked(value: Fraction) -> Fraction:
     if value.numerator.bit_length() > MAX_BITS or value.denominator.bit_length() > MAX_BITS:
-        raise Undefined("too large")
+        raise Undefined(_TOO_LARGE)
     return value
 
 
@@ -70,7 +84,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
         return base ** (n % 2) if n else Fraction(1)
     size = max(base.numerator.bit_length(), base.denominator.bit_length())
     if abs(n) > MAX_EXPONENT or size * abs(n) > MAX_BITS * 2:
-        raise Undefined("too large")
+        raise Undefined(_TOO_LARGE)
     return Fraction(base**n)
 
 
@@ -80,7 +94,7 @@ def _root(value: Fraction, degree: int) -> Fraction:
         raise Undefined("an even root of a negative number")
     top, bottom = integer_root(abs(value.numerator), degree), integer_root(value.denominator, degree)
     if top is None or bottom is None:
-        raise Undefined("an irrational root")
+        raise Irrational("an irrational root")
     return Fraction(top if value >= 0 else -top, bottom)
 
 
@@ -157,6 +171,40 @@ def written(value: Fraction) -> str:
     digits = max(0, SIGNIFICANT - len(str(whole))) if whole else SIGNIFICANT + zeros
     text = _decimal(value, digits)
     return "≈ " + (text.rstrip("0").rstrip(".") if "." in text else text)
+
+
+def nearly(tree: Tree) -> str | None:
+    """A root, or a power with a fraction as exponent, of exact numbers, rounded to ``SIGNIFICANT`` digits; None for any other tree.
+
+    Raises ``Undefined`` where it has no real value or is too large.
+    """
+    if isinstance(tree, Fraction) or tree.op not in ("sqrt", "cbrt", "^"):
+        return None
+    if any(not isinstance(a, Fraction) for a in tree.args):
+        tree = Node(tree.op, tuple(evaluate(a) for a in tree.args))
+    base = evaluate(tree.args[0])
+    exponent = evaluate(tree.args[1]) if tree.op == "^" else Fraction(1, 2 if tree.op == "sqrt" else 3)
+    if base < 0 and exponent.denominator % 2 == 0:
+        raise Undefined("an even root of a negative number")
+    degree = exponent.denominator
+    if degree > MAX_DEGREE:
+        return None
+    power = _power(abs(base), Fraction(exponent.numerator))
+    scale = 10 ** (SIGNIFICANT + len(str(power.denominator)) + 2)
+    root = _floor_root(power.numerator * scale**degree // power.denominator, degree)
+    found = Fraction(root, scale) * (-1 if base < 0 and exponent.numerator % 2 else 1)
+    whole = len(str(abs(found.numerator) // found.denominator)) if abs(found) >= 1 else 0
+    text = _decimal(found, max(0, SIGNIFICANT - whole))
+    return "≈ " + text
+
+
+def _floor_root(value: int, degree: int) -> int:
+    """The largest integer whose ``degree``-th power is at most ``value``."""
+    low, high = 0, 1 << (value.bit_length() // degree + 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if middle**degree <= value else (low, middle - 1)
+    return low
 
 
 def exactly(value: Fraction) -> str:

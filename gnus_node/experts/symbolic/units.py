@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from gnus_node.content.unit_table import MAX_WORDS, UNITS, Unit, per, power_of
 from gnus_node.experts.symbolic.exact import is_exact, written
 from gnus_node.experts.symbolic.frames import strip_frame
 from gnus_node.experts.symbolic.numbers import readings, sign, word
 from gnus_node.experts.symbolic.tokens import Kind, Token
-from gnus_node.experts.symbolic.unit_table import MAX_WORDS, UNITS, Unit, per, power_of
 
 _SQUARE = {("square",): 2, ("sq",): 2, ("cubic",): 3, ("cu",): 3}
 _SUFFIX = {"²": 2, "³": 3, "2": 2, "3": 3}

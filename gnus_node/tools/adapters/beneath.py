@@ -86,7 +86,7 @@ def probe() -> None:
 def read_first(targets: tuple[Target, ...], limit: int, *, hard_links: bool) -> bytes:
     """The whole content of the first target that exists; blocking, bounded by ``limit`` bytes.
 
-    Raises ``PATH_DENIED`` (leaves its root, is no regular file, has further names), ``TOO_LARGE``, ``TOOL_FAILED`` (absent, unreadable, or
+    Raises ``PATH_DENIED`` (leaves its root, is no regular file, has further names), ``TOO_LARGE``, ``NOT_FOUND``, ``TOOL_FAILED`` (unreadable, or
     it kept changing), ``ISOLATION_UNAVAILABLE``. A denied target ends the search: a later root does not make up for it.
     """
     for target in targets:
@@ -96,7 +96,7 @@ def read_first(targets: tuple[Target, ...], limit: int, *, hard_links: bool) -> 
             continue
         except OSError as error:
             raise _refusal(error) from None
-    raise GnusError("TOOL_FAILED", "no such file below the allowed roots")
+    raise GnusError("NOT_FOUND", "no such file below the allowed roots")
 
 
 def _read(target: Target, limit: int, hard_links: bool) -> bytes:

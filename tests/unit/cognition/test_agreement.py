@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnus_node.cognition.agreement import agree, cluster, contains, divergence, number_of, words
+from gnus_node.cognition.agreement import cluster, divergence
+from gnus_node.content.agreement import agree, contains, number_of, words
 
 
 @pytest.mark.parametrize(

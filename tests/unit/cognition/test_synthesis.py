@@ -7,7 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnus_node.cognition.synthesis import EXACT, Cited, Draft, compose
+from gnus_node.cognition.dissent import Cited
+from gnus_node.cognition.synthesis import EXACT, Draft, compose
 from gnus_node.records.enums import AnswerType, BackendKind, Outcome
 
 
@@ -105,3 +106,68 @@ def test_an_answer_always_has_support_and_every_draft_is_judged(drafts):
         assert any(j.supported for j in made.judged)
         assert made.cited
     assert all(j.weight == 0 for j in made.judged)
+
+
+def at(text, part, **more):
+    start = text.index(part)
+    return Cited(
+        b"r" * 32, more.pop("item", "g0"), (start, start + len(part)), text, more.pop("title", "t"), more.pop("corpus", "notes"), True, 0
+    )
+
+
+def test_both_sides_of_a_disagreement_are_named_and_documents_of_one_corpus_told_apart():
+    one, two = at("The code is heron", "heron", title="a.md"), at("The code is crane", "crane", title="b.md", item="g1")
+    made = compose([replace(draft("a", "heron", one), rivals=(two,))])
+    assert made.reason_code == "SOURCES_DISAGREE"
+    assert "notes, a.md" in made.answer
+    assert "crane (according to notes, b.md)" in made.answer
+    assert made.agreement < 10_000
+    assert len(made.cited) == 2
+
+
+def test_a_rival_that_says_the_same_is_none():
+    one, two = at("It is 1,204 km", "1,204 km"), at("1204 km", "1204 km", item="g1")
+    assert compose([replace(draft("a", "1,204 km", one), rivals=(two,))]).reason_code == "OK"
+
+
+def test_figures_of_other_dates_are_told_and_are_no_disagreement():
+    dated = at("84,012,284 (2025 est.)", "84,012,284", corpus="book")
+    plain = at("80783000", "80783000", corpus="list", item="g1")
+    made = compose([draft("a", "84,012,284", dated), draft("b", "80783000", plain)])
+    assert made.reason_code == "OK"
+    assert "2025" in made.answer
+    assert "80783000 (according to list), without a date" in made.answer
+
+
+def test_a_derived_answer_counts_only_where_it_follows_from_what_it_cites():
+    question = "Is Ulm the capital of Quell?"
+    cite = at("Dune", "Dune", title="Quell > Capital")
+    right = draft("a", "No (the capital of Quell is Dune)", cite)
+    assert compose([right], "", question).outcome is Outcome.ANSWERED
+    wrong = draft("a", "Yes (the capital of Quell is Dune)", cite)
+    assert compose([wrong], "", question).reason_code == "UNSUPPORTED_ANSWER"
+    elsewhere = draft("a", "No (the capital of Quell is Dune)", at("Dune", "Dune", title="Orland > Capital"))
+    assert compose([elsewhere], "", question).reason_code == "UNSUPPORTED_ANSWER"
+
+
+def test_a_calculation_without_a_result_is_not_answered_from_documents():
+    silent = replace(draft("calc", "", kind=BackendKind.SYMBOLIC), reason="UNDEFINED")
+    made = compose([silent, draft("a", "Lima", cited("Lima"))])
+    assert (made.outcome, made.reason_code, made.cited) == (Outcome.ABSTAINED, "UNDEFINED", ())
+
+
+def test_the_reason_of_a_refused_tool_reaches_the_abstention():
+    made = compose([replace(draft("a", ""), reason="NO_EVIDENCE")], "PATH_DENIED")
+    assert made.reason_code == "PATH_DENIED"
+    assert "allowed folders" in made.reason
+
+
+def test_an_ambiguous_name_tells_its_meanings():
+    shown = (
+        at("Brazzaville", "Brazzaville", title="Congo (Brazzaville) > Capital"),
+        at("Kinshasa", "Kinshasa", title="DRC > Capital", item="g1"),
+    )
+    made = compose([replace(draft("a", ""), reason="AMBIGUOUS", rivals=shown), draft("b", "Brazzaville", shown[0])])
+    assert made.reason_code == "AMBIGUOUS"
+    assert "DRC: Kinshasa" in made.reason
+    assert len(made.cited) == 2

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from gnus_node.experts.backend import Draft, GenRequest, Passage
 from gnus_node.experts.collect import collect
 from gnus_node.experts.extractive.backend import ExtractiveBackend, answer
+from gnus_node.experts.extractive.choice import same_answer
 from gnus_node.experts.extractive.pieces import pieces
 from gnus_node.experts.extractive.question import Ask, analyse
-from gnus_node.experts.extractive.select import same_answer
 from gnus_node.records.enums import AnswerType, BackendKind
 
 from .helpers import passage
@@ -57,7 +57,7 @@ ATLAS = numbered(
         ("What is the total area of Veldonia in square kilometres?", "48,310 sq km"),
         ("How many square kilometers does Veldonia cover in total area?", "48,310 sq km"),
         ("What is the land area of Veldonia in km2?", "46,001 sq km"),
-        ("What is the area of Veldonia in square miles?", None),
+        ("What is the area of Veldonia in square miles?", "≈ 18,653 square miles (48,310 sq km)"),
         ("What is the population of Veldonia?", "3,204,118"),
         ("How many people live in Veldonia?", "3,204,118"),
         ("How many inhabitants does Veldonia have?", "3,204,118"),
@@ -69,7 +69,7 @@ ATLAS = numbered(
         ("Who is the head of government of Veldonia?", "Prime Minister Ada TORVALD"),
         ("When did Veldonia gain independence?", "14 October 1911"),
         ("Which languages are spoken in Veldonia?", "Veldish (official) 80%, Coastal Quellish 20%"),
-        ("What countries border Veldonia?", "Quell 412 km; Orland 88 km"),
+        ("What countries border Veldonia?", "Quell; Orland"),
         ("How long is the coastline of Quell?", "1,204 km"),
         ("What is the unemployment rate in Veldonia?", "5.1%"),
         ("What is the capital of the Sorra Islands?", "Port Amber"),
@@ -107,15 +107,16 @@ def test_the_newest_year_wins_and_an_older_one_is_no_rival() -> None:
 
 def test_a_short_name_of_two_places_is_not_guessed() -> None:
     both = numbered(("Karst, North > Capital", "Upham"), ("Karst, South > Capital", "Downham"))
-    assert answer("What is the capital of Karst?", both).abstained == "NO_EVIDENCE"
+    draft = answer("What is the capital of Karst?", both)
+    assert (draft.abstained, len(draft.rivals)) == ("AMBIGUOUS", 2)
     assert answer("What is the capital of South Karst?", both).answer == "Downham"
     brackets = numbered(("Mira (Alta) > Capital", "Upham"), ("Mira (Baja) > Capital", "Downham"))
-    assert answer("What is the capital of Mira?", brackets).abstained == "NO_EVIDENCE"
+    assert answer("What is the capital of Mira?", brackets).abstained == "AMBIGUOUS"
 
 
 def test_a_short_name_of_two_places_is_no_name_even_where_only_one_answers() -> None:
     rows = numbered(("Mira (Alta) > Capital", "Upham"), ("Mira (Baja) > Coastline", "3 km"))
-    assert answer("What is the capital of Mira?", rows).abstained == "NO_EVIDENCE"
+    assert answer("What is the capital of Mira?", rows).abstained == "AMBIGUOUS"
     assert answer("What is the capital of Mira?", rows[:1]).answer == "Upham"
 
 
@@ -217,7 +218,7 @@ def test_a_file_that_was_read_is_read_first() -> None:
     assert said("What is the version in notes/release.txt?").answer == "2.7.1"
     assert said("Who is the owner according to notes/release.txt?").answer == "Team Heron"
     assert said("What does notes/release.txt say?").answer == "Version: 2.7.1 Released on: 4 June 2033 Owner: Team Heron"
-    assert said("What is the price in notes/release.txt?").abstained == "NO_EVIDENCE"
+    assert said("What is the price in notes/release.txt?").abstained == "NOT_IN_FILE"
 
 
 def test_a_long_file_is_quoted_to_the_end_of_a_line() -> None:

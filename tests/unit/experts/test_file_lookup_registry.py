@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gnus_node.content.filenames import named_files
 from gnus_node.experts.backend import GenRequest, Health, ToolSpec
 from gnus_node.experts.collect import collect
 from gnus_node.experts.embedded.backend import EmbeddedBackend
 from gnus_node.experts.extractive.backend import ExtractiveBackend
 from gnus_node.experts.faulty import FaultyBackend
-from gnus_node.experts.file_lookup import FileLookupBackend, named_files
+from gnus_node.experts.file_lookup import FileLookupBackend
 from gnus_node.experts.openai import OpenAiBackend
 from gnus_node.experts.registry import build_backend, kinds
 from gnus_node.experts.replay import RecordingBackend, ReplayBackend

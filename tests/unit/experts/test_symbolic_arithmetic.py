@@ -198,7 +198,6 @@ def test_phrases(question: str, answer: str) -> None:
         "1.2.3 + 1",
         "5 divided by 0",
         "zero to the power of zero",
-        "square root of 2",
         "square root of -4",
         "five six",
         "12:30 + 1",

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gnus_node.content.unit_table import UNITS, power_of
 from gnus_node.experts.backend import GenRequest
 from gnus_node.experts.collect import collect
 from gnus_node.experts.symbolic.backend import SymbolicBackend
 from gnus_node.experts.symbolic.dates import move
 from gnus_node.experts.symbolic.solve import solve
-from gnus_node.experts.symbolic.unit_table import UNITS, power_of
 from gnus_node.records.base import SCORE_ONE
 from gnus_node.records.enums import AnswerType, BackendKind, UsageSource
 

@@ -125,7 +125,7 @@ async def test_what_leaves_or_is_no_plain_file_is_denied(tree: Tree, path: str) 
     "path", ["../outside/secret.txt", "in/../../outside/secret.txt", "/etc/passwd", "in/../a.txt/../../secret.txt", "."]
 )
 async def test_the_kernel_alone_stops_steps_out(tree: Tree, path: str) -> None:
-    assert kernel(tree, path) in {"PATH_DENIED", "TOOL_FAILED"}
+    assert kernel(tree, path) in {"PATH_DENIED", "NOT_FOUND"}
     assert await read(tree, path) == "PATH_DENIED"
 
 
@@ -176,7 +176,7 @@ def test_a_fifo_with_a_waiting_writer_is_left_alone(tree: Tree) -> None:
 
 async def test_absent_files_are_a_definite_failure(tree: Tree) -> None:
     for path in ("nothing.txt", "nowhere/a.txt", "a.txt/b", "dangling", "x" * 255):
-        assert await read(tree, path) == "TOOL_FAILED"
+        assert await read(tree, path) == "NOT_FOUND"
 
 
 async def test_hard_links_are_a_setting(tree: Tree) -> None:
@@ -246,7 +246,7 @@ async def test_a_narrower_root_is_never_reached_over_a_link(tree: Tree) -> None:
     assert kernel(tree, "secret.txt", below="public_out") == "PATH_DENIED"
     assert kernel(tree, "b.txt", below="in") == INSIDE
     assert kernel(tree, "ok_up", below="in") == "PATH_DENIED"  # leaves the narrower root
-    assert kernel(tree, "a.txt", below="a.txt") == "TOOL_FAILED"
+    assert kernel(tree, "a.txt", below="a.txt") == "NOT_FOUND"
 
 
 async def test_time_is_checked_before_the_disk(tree: Tree) -> None:
@@ -394,5 +394,5 @@ def test_nothing_escapes_while_somebody_swaps_links(tree: Tree, what: str) -> No
         thread.join()
     assert swaps > 100
     assert counts.get("inside", 0) > 0
-    assert counts.get("PATH_DENIED", 0) + counts.get("TOOL_FAILED", 0) > 0
-    assert set(counts) <= {"inside", "PATH_DENIED", "TOOL_FAILED"}
+    assert counts.get("PATH_DENIED", 0) + counts.get("NOT_FOUND", 0) + counts.get("TOOL_FAILED", 0) > 0
+    assert set(counts) <= {"inside", "PATH_DENIED", "NOT_FOUND", "TOOL_FAILED"}
