@@ -8,7 +8,7 @@ import signal
 import socket
 import stat
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -280,8 +280,12 @@ def test_a_runtime_folder_is_ours_alone_or_refused(folder: Path) -> None:
 
 def test_the_default_runtime_folder_is_private() -> None:
     found = runtime_folder(None)
-    assert stat.S_IMODE(found.stat().st_mode) == 0o700
-    assert found.stat().st_uid == os.geteuid()
+    try:
+        assert stat.S_IMODE(found.stat().st_mode) == 0o700
+        assert found.stat().st_uid == os.geteuid()
+    finally:
+        with suppress(OSError):
+            found.rmdir()  # unless nodes of this user are using it
 
 
 def test_a_lock_is_held_by_one_and_let_go_with_it(folder: Path) -> None:
