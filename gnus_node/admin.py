@@ -11,10 +11,11 @@ import trio
 from gnus_node import __version__
 from gnus_node.config.model import NodeConfig
 from gnus_node.evidence.bundle import import_trust
+from gnus_node.identity import FOLDER
 from gnus_node.net import rpc
 from gnus_node.net.context import NodeContext
 from gnus_node.ports.submit import Answered, Ask, Caller, StatusSink
-from gnus_node.records.enums import AnswerType, PrivacyMode, RoleName
+from gnus_node.records.enums import AnswerType, ColocationProfile, PrivacyMode, RoleName
 from gnus_node.records.errors import GnusError
 from gnus_node.records.views import json_plain
 from gnus_node.role import Front
@@ -57,7 +58,9 @@ class NodeSubmit:
                 {
                     "id": entry.expert_id,
                     "owned_by": entry.node_id,
-                    "gnus": {"kind": str(entry.backend_kind), "model": entry.model_id, "license": entry.model_license},
+                    "kind": str(entry.backend_kind),
+                    "model": entry.model_id,
+                    "license": entry.model_license,
                 }
             )
         return rows
@@ -125,7 +128,7 @@ class NodeAdmin:
     async def ask(self, question: str, **options: Any) -> Answered:
         """Ask as the operator."""
         known = {"context", "max_tokens", "max_wall_ms", "max_spend", "idempotency_key", "stop"}
-        fields: dict[str, Any] = {name: value for name, value in options.items() if name in known}
+        fields: dict[str, Any] = {name: value for name, value in options.items() if name in known and value is not None}
         if options.get("answer_type") is not None:
             fields["answer_type"] = AnswerType(options["answer_type"])
         if options.get("privacy_mode") is not None:
@@ -172,16 +175,33 @@ class NodeAdmin:
         return [dict(tool) for tool in self._front.tools]
 
     async def doctor(self) -> list[dict[str, Any]]:
-        """What a running node knows of its own weaknesses, worst first."""
-        found = [{"what": f.what, "why": f.row.meaning, "fix": f.fix, "code": f.code} for f in self._faults()]
-        found.append(
-            {
-                "what": "the authority's, policy's and approver's keys lie on this node",
-                "why": "a 1-of-1 swarm: whoever takes this machine is the swarm's authority",
-                "fix": "keep it to development, or found a swarm with several authorities",
-                "code": "TIER_TOO_LOW",
-            }
-        )
+        """What a running node knows of its own weaknesses, worst first. ``state`` is doctor's: problem, warn, missing, note."""
+        found = [{"state": "problem", "what": f.what, "why": f.row.meaning, "fix": f.fix, "code": f.code} for f in self._faults()]
+        if (self._config.node.data_dir / FOLDER / "authority.seed").exists():
+            found.append(authority_here(self._config.node.profile))
         if not self._config.corpora:
-            found.append({"what": "no corpora", "why": "facts need documents", "fix": "add [[corpora]]", "code": "NO_EVIDENCE"})
+            found.append(
+                {
+                    "state": "warn",
+                    "name": "documents",
+                    "what": "no corpora: questions of fact will not be answered",
+                    "why": "facts need documents",
+                    "fix": "add [[corpora]]",
+                    "code": "NO_EVIDENCE",
+                }
+            )
         return found
+
+
+def authority_here(profile: ColocationProfile) -> dict[str, str]:
+    """The finding that the swarm's own keys lie on this node: what ``dev`` is for, and elsewhere a fault."""
+    dev = profile is ColocationProfile.DEV
+    return {
+        "state": "note" if dev else "problem",
+        "name": "authority",
+        "what": "the authority's, policy's and approver's keys lie on this node"
+        + (", as the profile dev means it" if dev else f", which the profile {profile} is not for"),
+        "why": "a 1-of-1 swarm: whoever takes this machine is the swarm's authority",
+        "fix": "right for development; for more, found a swarm with several authorities",
+        "code": "TIER_TOO_LOW",
+    }

@@ -94,8 +94,9 @@ def make_data_dir(
     operator: str = "local",
     profile: ColocationProfile = ColocationProfile.DEV,
     force: bool = False,
+    with_key: bool = True,
 ) -> dict[str, Any]:
-    """Make keys, charter, grants, head and an API key in ``data_dir``; what was made. Raises ``ALREADY_RUNNING``, ``CONFIG``."""
+    """Make keys, charter, grants, head and, ``with_key``, an API key in ``data_dir``; what was made. Raises ``ALREADY_RUNNING``, ``CONFIG``."""
     prepare_data_dir(data_dir)
     if force:
         _clear(data_dir)
@@ -104,15 +105,17 @@ def make_data_dir(
     save_identity(data_dir, identity)
     replace_file(data_dir / CHARTER_FILE, export_charter(charter))
     replace_file(data_dir / TRUST_FILE, export_trust(trust))
-    ring = KeyRing.load(data_dir / KEYS_FILE, clock)
-    key, row = ring.create(entropy, tenant=TENANT, project=PROJECT, principal=PRINCIPAL, mode=KeyMode.LIVE)
+    api_key: dict[str, str] = {}
+    if with_key:
+        ring = KeyRing.load(data_dir / KEYS_FILE, clock)
+        key, row = ring.create(entropy, tenant=TENANT, project=PROJECT, principal=PRINCIPAL, mode=KeyMode.LIVE)
+        api_key = {"api_key": key, "api_key_id": row.key_id}
     return {
         "data_dir": str(data_dir),
         "node_id": identity.node_id,
         "charter": str(data_dir / CHARTER_FILE),
         "tenant": TENANT,
-        "api_key": key,
-        "api_key_id": row.key_id,
+        **api_key,
         "note": "the authority's key lies on this node; keep a copy of the charter, and of the identity folder offline",
     }
 
@@ -141,7 +144,7 @@ def _clear(data_dir: Path) -> None:
         (data_dir / file).unlink(missing_ok=True)
 
 
-def initialise(data_dir: Path, *, name: str, template: str, force: bool) -> Mapping[str, Any]:
+def initialise(data_dir: Path, *, name: str, template: str, force: bool, with_key: bool = True) -> Mapping[str, Any]:
     """``gnus-node init``: as ``make_data_dir``, with a settings file where there is none. Raises ``ALREADY_RUNNING``, ``CONFIG``, ``USAGE``."""
     load_template(template)
     try:
@@ -150,7 +153,7 @@ def initialise(data_dir: Path, *, name: str, template: str, force: bool) -> Mapp
         raise GnusError("USAGE", "not a name for a swarm", fix="letters, digits and . _ : / @ + - only, at most 128") from None
 
     async def make() -> dict[str, Any]:
-        return make_data_dir(data_dir, SystemEntropy(), SystemClock(), name=name, force=force)
+        return make_data_dir(data_dir, SystemEntropy(), SystemClock(), name=name, force=force, with_key=with_key)
 
     made = trio.run(make)
     settings = data_dir / SETTINGS_FILE

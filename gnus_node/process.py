@@ -6,19 +6,19 @@ up as one ``INTERNAL``, and where it happened goes to the log.
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
 import trio
 
+from gnus_node import __version__
 from gnus_node.api.app import ApiDeps
 from gnus_node.api.keys import KeyRing
 from gnus_node.api.server import Bound, serve
 from gnus_node.api.settings import ApiSettings
 from gnus_node.config.model import NodeConfig
+from gnus_node.foreground import address, foreground_log, log_sink, until_signal
 from gnus_node.host.clock import SystemClock
 from gnus_node.host.entropy import SystemEntropy
 from gnus_node.host.heap import settle_heap
@@ -30,7 +30,7 @@ from gnus_node.node import Node, Ports, open_node
 from gnus_node.ports.host import Clock, Log, Probe
 from gnus_node.preflight import settings_faults
 from gnus_node.records.errors import GnusError, faults_of, refuse
-from gnus_node.telemetry.log import FileSink, LogForm, Sink, StreamSink, make_log
+from gnus_node.telemetry.log import Sink
 from gnus_node.telemetry.probe import NullProbe
 from gnus_node.telemetry.redact import fault_fields
 
@@ -64,9 +64,11 @@ async def serve_doors(node: Node, log: Log, *, task_status: trio.TaskStatus[Boun
     await serve(deps, unix_path=config.socket_path, tcp=tcp, task_status=task_status)
 
 
-def run_node(config: NodeConfig, *, probe: Probe | None = None, start_over: bool = False) -> int:
-    """``gnus-node run``: until SIGINT or SIGTERM; the exit code. What keeps the node from starting, or ends it, comes out as it is, out of
-    the nurseries' groups: one typed error, or a group of typed errors only."""
+def run_node(config: NodeConfig, *, probe: Probe | None = None, start_over: bool = False, log_json: bool = False) -> int:
+    """``gnus-node run``: until SIGINT or SIGTERM; the exit code. With ``log_json`` the log is JSON on a terminal too.
+
+    What keeps the node from starting, or ends it, comes out as it is, out of the nurseries' groups: one typed error, or a group of typed
+    errors only."""
     refuse(settings_faults(config))
     try:
         config.node.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,15 +76,14 @@ def run_node(config: NodeConfig, *, probe: Probe | None = None, start_over: bool
         raise GnusError(
             "CONFIG", f"cannot make the data directory {config.node.data_dir}: {error.strerror}", fix="correct data_dir"
         ) from None
-    sink = FileSink(config.telemetry.log_file) if config.telemetry.log_file else StreamSink(sys.stderr)
-    _run(partial(_guarded, config, sink, probe, start_over))
+    _run(partial(_guarded, config, log_sink(config), probe, start_over, log_json))
     return 0
 
 
-async def _guarded(config: NodeConfig, sink: Sink, probe: Probe | None, start_over: bool) -> None:
+async def _guarded(config: NodeConfig, sink: Sink, probe: Probe | None, start_over: bool, log_json: bool) -> None:
     """The node and the boundary around all of it."""
     clock = SystemClock()
-    log = make_log(sink, clock=clock, level=config.telemetry.log_level, form=LogForm.JSON)
+    log = foreground_log(config, sink, clock, as_json=log_json)
     try:
         await _main(config, clock, log, probe, start_over)
     except Exception as error:  # noqa: BLE001 - supervised boundary: the whole node; a fault of the program goes to the log, not to the user
@@ -120,18 +121,11 @@ async def _main(config: NodeConfig, clock: Clock, log: Log, probe: Probe | None,
         trio.open_nursery() as nursery,
         open_servers(entropy=entropy, offload=offload, log=log, folder=folder, memory=memory) as servers,
     ):
-        nursery.start_soon(_until_signal, nursery.cancel_scope)
+        await nursery.start(until_signal, nursery.cancel_scope)
+        log.info("node.starting", software=f"gnus-node {__version__}", roles=len(config.node.roles))
         ports = Ports(clock, entropy, offload, MemoryBus(), probe or NullProbe(), log, servers=servers)
         async with open_node(config, ports, start_over=start_over) as node, trio.open_nursery() as doors:
             bound = await doors.start(partial(serve_doors, node, log))
             settle_heap()
-            log.info("node.ready", node_id=node.context.node_id, roles=len(config.node.roles), tcp=str(bound.tcp))
+            log.info("node.ready", node_id=node.context.node_id, roles=len(config.node.roles), api=address(bound.tcp))
             await trio.sleep_forever()
-
-
-async def _until_signal(scope: trio.CancelScope) -> None:
-    """Stop the node at the first SIGINT or SIGTERM."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            scope.cancel()
-            return

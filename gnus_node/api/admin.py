@@ -17,6 +17,7 @@ from gnus_node.api.body import json_model
 from gnus_node.api.chat import Stop, Strict, Tokens
 from gnus_node.api.door import exchange_of, json_response
 from gnus_node.api.errors import bad_parameter
+from gnus_node.api.form import formed
 from gnus_node.api.gate import Gate
 from gnus_node.api.render import answer_object, plain
 from gnus_node.api.settings import MAX_STOPS, ApiSettings
@@ -82,12 +83,12 @@ class _AdminApi:
         exchange.stack.enter_context(self._gate.request(_OPERATOR))
         body = await json_model(exchange, AdminAsk, self._settings)
         exchange.idempotent = body.idempotency_key is not None
-        options = {name: getattr(body, name) for name in body.model_fields_set if name != "question"}
+        options = {name: value for name in body.model_fields_set if name != "question" and (value := getattr(body, name)) is not None}
         if "stop" in options:
             options["stop"] = tuple(options["stop"])
         answered = await self._admin.ask(body.question, **options)
         exchange.request_id = answered.request_id
-        return json_response(answer_object(answered))
+        return json_response(answer_object(formed(answered, body.answer_type, options.get("stop", ()))))
 
     async def admin_plan(self, request: Request) -> Response:
         body = await json_model(exchange_of(request.scope), AdminPlan, self._settings)

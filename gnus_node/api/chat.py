@@ -16,7 +16,7 @@ from gnus_node.api.parameters import plain_message, plain_parameters
 from gnus_node.api.settings import MAX_MESSAGES, MAX_STOP_CHARS, MAX_STOPS, MAX_TOKENS
 from gnus_node.ports.submit import Ask
 from gnus_node.records.base import MAX_INT
-from gnus_node.records.enums import PrivacyMode
+from gnus_node.records.enums import AnswerType, PrivacyMode
 from gnus_node.wire.jsontext import read_free
 
 MODEL = "gnus"
@@ -56,6 +56,12 @@ class StreamOptions(Strict):
     include_obfuscation: Literal[False] = False
 
 
+class ResponseFormat(Strict):
+    """``response_format``: text, or one JSON object of the form of ``form.json_text``."""
+
+    type: Literal["text", "json_object"]
+
+
 class GnusOptions(Strict):
     """The ``gnus`` object of a request: limits that may only narrow what policy allows."""
 
@@ -82,6 +88,7 @@ class ChatRequest(Strict):
     safety_identifier: str | None = Field(default=None, max_length=512)
     prompt_cache_key: str | None = Field(default=None, max_length=512)
     metadata: dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]] | None = Field(default=None, max_length=16)
+    response_format: ResponseFormat | None = None
     gnus: GnusOptions = GnusOptions()
 
 
@@ -116,7 +123,7 @@ def read_model(model: type[Model], value: Any) -> Model:
     param = _param(first["loc"])
     if first["type"] == "extra_forbidden":
         raise bad_parameter(param, "an unknown parameter; param names it", openai_code="unknown_parameter", code="UNSUPPORTED")
-    raise bad_parameter(param, f"a parameter is not valid: {first['msg']}")
+    raise bad_parameter(param, f"a parameter is not valid: {first['msg'].removeprefix('Value error, ')}")
 
 
 def read_object(body: bytes, limit: int) -> dict[str, Any]:
@@ -164,6 +171,7 @@ def read_chat(body: bytes, limit: int, idempotency_key: str | None = None) -> Ch
     ask = Ask(
         question=last.text(),
         context=context_of(request.messages[:-1]),
+        answer_type=AnswerType.JSON if request.response_format and request.response_format.type == "json_object" else AnswerType.TEXT,
         max_tokens=_max_tokens(request),
         max_wall_ms=request.gnus.max_wall_ms,
         max_spend=request.gnus.max_spend,

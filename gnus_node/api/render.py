@@ -13,6 +13,7 @@ from typing import Any
 
 from gnus_node.api.chat import MODEL
 from gnus_node.api.errors import error_object
+from gnus_node.api.form import reason_of
 from gnus_node.api.settings import MAX_PIECES, MIN_PIECE_CHARS
 from gnus_node.ports.submit import Answered, Source, Status
 from gnus_node.records.enums import Outcome
@@ -90,10 +91,7 @@ def content_of(answered: Answered) -> str:
     """The text a client shows: the answer, or why there is none."""
     if answered.answer or answered.outcome is Outcome.ANSWERED:
         return answered.answer
-    if answered.reason:
-        return answered.reason
-    row = CODES.get(answered.reason_code)
-    return row.meaning if row is not None else "no answer"
+    return reason_of(answered)
 
 
 def failure_of(answered: Answered) -> GnusError | None:

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from gnus_node.api.chat import Chat
 from gnus_node.api.door import Exchange
 from gnus_node.api.errors import error_object
+from gnus_node.api.form import formed
 from gnus_node.api.render import SSE_DONE, SSE_KEEP_ALIVE, chunks, failure_facts, failure_of, sse_data, sse_status
 from gnus_node.api.settings import MAX_STATUS_QUEUE, ApiSettings
 from gnus_node.ports.host import Log
@@ -29,7 +30,8 @@ _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-b
 async def run_ask(submit: Submit, caller: Caller, chat: Chat, cap_s: float, on_status: StatusSink | None = None) -> Answered:
     """Ask within the door's outermost time. Raises ``GnusError``."""
     with trio.move_on_after(cap_s):
-        return await submit.ask(caller, chat.ask, on_status=on_status)
+        answered = await submit.ask(caller, chat.ask, on_status=on_status)
+        return formed(answered, chat.ask.answer_type, chat.ask.stop)
     raise GnusError("DEADLINE", "the request did not end within the door's own limit")
 
 

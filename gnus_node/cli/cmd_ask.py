@@ -36,10 +36,12 @@ def minions(gnus: str) -> int:
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     max_wall_ms: Annotated[int | None, typer.Option(min=1, help="Most wall time in milliseconds.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Most tokens that models may write; rules and extraction write none.")
+    ] = None,
     max_spend: Annotated[str | None, typer.Option(metavar="GNUS", help="Most spend, decimal GNUS.")] = None,
     privacy_mode: Annotated[str | None, typer.Option(help="plaintext, restricted or private_boundary; can only narrow.")] = None,
-    answer_type: Annotated[str | None, typer.Option(help="text or json.")] = None,
+    answer_type: Annotated[str | None, typer.Option(help="text, or json: one object with answer, outcome, reason and sources.")] = None,
     idempotency_key: Annotated[str | None, typer.Option(help="The same key with the same question gives the same answer.")] = None,
     config: options.Config = None,
     data_dir: options.DataDir = None,

@@ -38,11 +38,11 @@ def check(file: Annotated[Path | None, typer.Argument(help="The file.")] = None,
 def show(file: Annotated[Path | None, typer.Argument(help="The file.")] = None, as_json: options.Json = False) -> None:
     """Options of experts whose name looks like a secret's are shown as stars."""
     from gnus_node.cli.output import emit
-    from gnus_node.cli.render import tree_page
+    from gnus_node.cli.pages import settings_page
 
     plain = options.settings(file).model_dump(mode="json")
     masked = {**plain, "experts": {name: _masked(expert) for name, expert in plain["experts"].items()}}
-    emit(masked, as_json, tree_page(str(options.settings_file(file)), masked))
+    emit(masked, as_json, settings_page(str(options.settings_file(file)), masked))
 
 
 @app.command(help="Make an API key; it is printed once and stored hashed.")
@@ -58,14 +58,15 @@ def key(
 ) -> None:
     """A running node reads the new key by itself."""
     from gnus_node.cli.compose import make_api_key
-    from gnus_node.cli.output import Page, emit
+    from gnus_node.cli.output import emit
+    from gnus_node.cli.pages import key_page
 
     options.choice(mode, ("live", "test"), "--mode")
     directory = data_dir or options.settings(config).node.data_dir
     made = dict(
         make_api_key()(directory.absolute(), tenant=tenant, project=project, principal=principal, mode=mode, scopes=scope or ["ask"])
     )
-    emit(made, as_json, Page().pairs(made.items()))
+    emit(made, as_json, key_page(made))
 
 
 def _masked(expert: dict[str, Any]) -> dict[str, Any]:

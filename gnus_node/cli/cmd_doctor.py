@@ -9,7 +9,6 @@ import typer
 from gnus_node.cli import options
 
 app = options.application()
-SHOWN = {"problem": "problem", "warn": "warn", "missing": "warn", "ok": "ok"}
 
 
 @app.command(help="Check machine and node; say what is missing and what is refused without it.")
@@ -18,7 +17,8 @@ def doctor(
 ) -> None:
     """Works without a node; with one it also asks the node. Exit code 1 if there is a problem."""
     from gnus_node.cli.doctor import Check, machine_checks, node_checks, ordered, start_checks
-    from gnus_node.cli.output import Page, emit
+    from gnus_node.cli.output import emit
+    from gnus_node.cli.pages import doctor_page
     from gnus_node.records.errors import GnusError
 
     checks = machine_checks()
@@ -30,22 +30,28 @@ def doctor(
         state = "warn" if error.code == "NOT_RUNNING" else "problem"
         checks.append(Check(state, "node" if state == "warn" else error.code, error.what, error.fix))
     checks = ordered(checks)
-    page = Page()
-    for check in checks:
-        page.line(f"{check.state:<8}{check.name}: {check.what}{f'  ({check.fix})' if check.fix else ''}", SHOWN[check.state])
     bad = any(check.state == "problem" for check in checks)
-    emit({"ok": not bad, "checks": [check.plain() for check in checks]}, as_json, page)
+    plain = [check.plain() for check in checks]
+    emit({"ok": not bad, "checks": plain}, as_json, doctor_page(plain))
     raise typer.Exit(1 if bad else 0)
 
 
 def _running(node: Any) -> list[Any]:
     """The running node's own findings, and what its tables take on disk."""
     from gnus_node.cli.doctor import Check
+    from gnus_node.cli.render import size
 
     checks = [Check("ok", "node", f"running, socket {node.path}")]
     for found in node.get("/admin/doctor").get("data", []):
-        state = "ok" if found.get("code", "OK") == "OK" else "missing" if found["code"] == "MISSING_DEPENDENCY" else "problem"
-        checks.append(Check(state, str(found.get("code", "node")), str(found.get("what", "")), str(found.get("fix", ""))))
+        state = str(found.get("state") or _state_of(str(found.get("code", "OK"))))
+        checks.append(
+            Check(state, str(found.get("name") or found.get("code", "node")), str(found.get("what", "")), str(found.get("fix", "")))
+        )
     tables = node.get("/admin/status").get("bytes_per_table") or {}
-    checks += [Check("ok", f"table {name}", f"{size} bytes") for name, size in tables.items()]
+    checks += [Check("ok", f"table {name}", size(count)) for name, count in tables.items()]
     return checks
+
+
+def _state_of(code: str) -> str:
+    """How bad a finding is that does not say so itself."""
+    return {"OK": "ok", "MISSING_DEPENDENCY": "missing"}.get(code, "problem")

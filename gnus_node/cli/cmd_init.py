@@ -24,9 +24,10 @@ def init(
 ) -> None:
     """Prints what was made; the API key is shown this once and stored hashed."""
     from gnus_node.cli.compose import initialise
-    from gnus_node.cli.output import Page, emit
+    from gnus_node.cli.output import emit
+    from gnus_node.cli.pages import made_page
 
     options.choice(template, TEMPLATES, "--template")
     target = data_dir or (options.settings(config).node.data_dir if options.settings_file(config) else options.HOME.expanduser())
     made = dict(initialise()(target.absolute(), name=name, template=template, force=force))
-    emit(made, as_json, Page().line("made", "ok").pairs(made.items(), indent=2))
+    emit(made, as_json, made_page(made))

@@ -27,17 +27,13 @@ def search(
     as_json: options.Json = False,
 ) -> None:
     """Best first."""
-    from gnus_node.cli.output import Page, emit
-    from gnus_node.cli.render import flat
+    from gnus_node.cli.output import emit
+    from gnus_node.cli.pages import memory_page
+    from gnus_node.cli.render import maps
 
-    found = options.node(config, data_dir, socket).post(
-        "/admin/memory/search", {"query": options.filled(query, "the query"), "limit": limit}
-    )
-    events = found.get("data", [])
-    page = Page()
-    for event in events:
-        page.line(flat(event))
-    emit(found, as_json, page if events else Page().line("nothing found", "warn"))
+    body = {"query": options.filled(query, "the query"), "limit": limit}
+    found = options.node(config, data_dir, socket).post("/admin/memory/search", body)
+    emit(found, as_json, memory_page(maps(found.get("data"))))
 
 
 @app.command(help="Propose something to remember; admission and trust are the swarm's decision.")
@@ -51,8 +47,8 @@ def add(
 ) -> None:
     """The event as admitted."""
     from gnus_node.cli.output import emit
-    from gnus_node.cli.render import tree_page
+    from gnus_node.cli.pages import remembered_page
 
     body = {"content": options.filled(content, "the text"), "memory_class": options.choice(memory_class, CLASSES, "--class")}
     made = options.node(config, data_dir, socket).post("/admin/memory", body)
-    emit(made, as_json, tree_page("admitted", made))
+    emit(made, as_json, remembered_page(made))

@@ -21,9 +21,8 @@ def plan(
 ) -> None:
     """The execution plan as the router would sign it."""
     from gnus_node.cli.output import emit
-    from gnus_node.cli.render import tree_page
+    from gnus_node.cli.pages import plan_page
 
-    value = options.node(config, data_dir, socket).post(
-        "/admin/plan", {"question": options.filled(question, "the question")}, timeout_s=60.0
-    )
-    emit(value, as_json, tree_page("plan", value))
+    body = {"question": options.filled(question, "the question")}
+    value = options.node(config, data_dir, socket).post("/admin/plan", body, timeout_s=60.0)
+    emit(value, as_json, plan_page(value))

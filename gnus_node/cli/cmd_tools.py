@@ -17,11 +17,9 @@ def list_(
     config: options.Config = None, data_dir: options.DataDir = None, socket: options.Socket = None, as_json: options.Json = False
 ) -> None:
     """Everything that is not listed is refused."""
-    from gnus_node.cli.output import Page, emit
-    from gnus_node.cli.render import flat
+    from gnus_node.cli.output import emit
+    from gnus_node.cli.pages import tools_page
+    from gnus_node.cli.render import maps
 
     found = options.node(config, data_dir, socket).get("/admin/tools")
-    page = Page()
-    for tool in found.get("data", []):
-        page.line(flat(tool))
-    emit(found, as_json, page if found.get("data") else Page().line("no tools are allowed", "warn"))
+    emit(found, as_json, tools_page(maps(found.get("data"))))

@@ -18,7 +18,7 @@ def show(
 ) -> None:
     """The ``trust`` part of the node's status."""
     from gnus_node.cli.output import emit
-    from gnus_node.cli.render import tree_page
+    from gnus_node.cli.pages import trust_page
 
     value = options.node(config, data_dir, socket).get("/admin/status").get("trust") or {}
-    emit(value, as_json, tree_page("trust", value))
+    emit(value, as_json, trust_page(value))

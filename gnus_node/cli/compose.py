@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Initialise(Protocol):
     """``gnus_node.init.initialise``."""
 
-    def __call__(self, data_dir: Path, *, name: str, template: str, force: bool) -> Mapping[str, Any]:
-        """Make keys, charter, grants, trust head and a first API key; what was made. Raises ``ALREADY_RUNNING``, ``CONFIG``."""
+    def __call__(self, data_dir: Path, *, name: str, template: str, force: bool, with_key: bool = True) -> Mapping[str, Any]:
+        """Make keys, charter, grants, trust head, ``with_key`` a first API key; what was made. Raises ``ALREADY_RUNNING``, ``CONFIG``."""
 
 
 class MakeApiKey(Protocol):
@@ -36,7 +36,7 @@ class MakeApiKey(Protocol):
 class RunNode(Protocol):
     """``gnus_node.process.run_node``."""
 
-    def __call__(self, config: NodeConfig, *, start_over: bool = False) -> int:
+    def __call__(self, config: NodeConfig, *, start_over: bool = False, log_json: bool = False) -> int:
         """Run until stopped; the exit code. Raises ``GnusError``, or an ``ExceptionGroup`` of several."""
 
 

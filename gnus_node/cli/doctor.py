@@ -1,6 +1,7 @@
 """Checks that need no node: what this machine has, what is missing, and what is refused without it.
 
-Each check returns a ``Check``; ``problem`` means the node will not work or not safely, ``missing`` that something optional is refused.
+Each check returns a ``Check``; ``problem`` means the node will not work or not safely, ``missing`` that something optional is refused,
+``note`` what is as it was chosen to be, and worth knowing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gnus_node.config import NodeConfig
 MIN_FREE_BYTES = 512 * 1024 * 1024
 SYS_OPENAT2 = 437
 """The same number on every architecture: the call is newer than their unification."""
-ORDER = ("problem", "warn", "missing", "ok")
+ORDER = ("problem", "warn", "missing", "note", "ok")
 
 EXTRAS = {
     "p2p": ("libp2p", "swarms over the network; one node works without it"),

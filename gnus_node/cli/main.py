@@ -31,7 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = find(args[0])
     if command is None:
         return _unknown(args[0], as_json)
-    return _run(command, args[1:], as_json)
+    try:
+        return _run(command, args[1:], as_json)
+    except KeyboardInterrupt:
+        # Also while the command is still being imported.
+        return _fail("CANCELLED", "", as_json)
 
 
 def _unknown(name: str, as_json: bool) -> int:
@@ -64,7 +68,7 @@ def _run(command: Command, args: list[str], as_json: bool) -> int:
         # The reader (head, less) went away: nobody is left to tell, and Python's own flush at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (KeyboardInterrupt, typer.Abort):
+    except typer.Abort:
         return _fail("CANCELLED", "", as_json)
     except Exception as error:  # noqa: BLE001  supervised boundary: the command's process; a fault becomes an exit code and four lines
         if isinstance(error, usage_error):

@@ -17,6 +17,13 @@ Config = Annotated[Path | None, typer.Option("--config", "-c", metavar="FILE", h
 DataDir = Annotated[Path | None, typer.Option("--data-dir", metavar="DIR", help="The node's data directory, instead of --config.")]
 Socket = Annotated[Path | None, typer.Option("--socket", metavar="PATH", help="The node's unix socket, instead of --config.")]
 
+RunDir = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="Data directory of this run, with its socket, instead of the settings'.")
+]
+Listen = Annotated[
+    str | None, typer.Option("--listen", metavar="ADDRESS:PORT", help="HTTP address of this run instead of the settings'; port 0: any.")
+]
+
 PLACES = (Path("node.toml"), Path("configs/node.toml"), Path("~/.gnus-node/node.toml"))
 """Where the settings are looked for when no option names them, in this order."""
 HOME = Path("~/.gnus-node")
@@ -52,6 +59,14 @@ def filled(text: str, what: str) -> str:
     return text
 
 
+def end_at_once() -> None:
+    """Let Ctrl-C end this process as it ends any other, until the node's own receiver is there: an interrupt in the middle of an import is
+    an error of whatever was imported, and nothing has begun that would have to be ended in order."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def settings_file(config: Path | None) -> Path | None:
     """The settings file that holds: the one named, else the first of ``PLACES`` that exists."""
     if config is not None:
@@ -68,6 +83,27 @@ def settings(config: Path | None) -> NodeConfig:
     if path is None:
         raise GnusError("CONFIG", "no settings file found", fix=f"--config FILE; looked for {', '.join(map(str, PLACES))}")
     return load_config(path)
+
+
+def run_settings(config: Path | None, data_dir: Path | None, listen: str | None) -> NodeConfig:
+    """The settings of a run, with what its command line says instead. Raises ``CONFIG``, ``USAGE``."""
+    from pydantic import ValidationError
+
+    from gnus_node.config import NodeConfig
+    from gnus_node.records.errors import GnusError
+
+    found = settings(config)
+    sections = {name: getattr(found, name) for name in NodeConfig.model_fields}
+    if data_dir is not None:
+        sections["node"] = {**dict(found.node), "data_dir": data_dir.absolute()}
+        sections["api"] = {**dict(found.api), "unix_socket": None}
+    if listen is not None:
+        sections["api"] = {**dict(sections["api"]), "listen": listen}
+    try:
+        return NodeConfig.model_validate(sections)
+    except ValidationError as error:
+        reason = error.errors(include_url=False, include_input=False, include_context=False)[0]["msg"].removeprefix("Value error, ")
+        raise GnusError("USAGE", f"--listen: {reason}", fix="for example --listen 127.0.0.1:0") from None
 
 
 def socket_path(config: Path | None, data_dir: Path | None, socket: Path | None) -> Path:

@@ -61,7 +61,7 @@ class Ending:
         """Write the terminal behind the answer. Where the store does not take it, the case has no terminal and the error is raised: then
         nothing was answered, and the request is found again at the next start. The first stored terminal wins: a second batch is refused."""
         request_id = case.row.request_id
-        stages = {name: int(ms * 1000) for name, ms in self.latency(case).items()}
+        stages = {name: round(ms * 1000) for name, ms in self.latency(case).items()}
         records = (*case.bag, response)
         answer = AnswerRow(response.body.outcome, response.id, tuple(r.id for r in records), stages)
         row = case.row.at(Phase.ENDED)
@@ -79,13 +79,14 @@ class Ending:
         self._after.enqueue(request_id)
 
     def latency(self, case: Case) -> dict[str, float]:
-        """Milliseconds by stage; overhead is the whole without inference and commit wait."""
+        """Milliseconds by stage, to the microsecond; overhead is the whole without inference and commit wait."""
         total = (self._node.clock.monotonic() - case.accepted.started) * 1000
         wait = case.accepted.commit_wait_s * 1000
-        return {
+        spent = {
             **case.stages,
             "inference": case.inference_ms,
             "commit_wait": wait,
             "overhead": max(0.0, total - case.inference_ms - wait),
             "total": total,
         }
+        return {name: round(ms, 3) for name, ms in spent.items()}

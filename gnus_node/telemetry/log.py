@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import stat
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol, TextIO, cast
@@ -34,6 +34,7 @@ class LogForm(WireEnum):
 
     JSON = "json"
     KEY_VALUE = "key_value"
+    TERMINAL = "terminal"
 
 
 class Sink(Protocol):
@@ -161,6 +162,8 @@ def make_log(sink: Sink, *, clock: Clock, level: str = "info", form: LogForm = L
     def render(_logger: Any, _method: str, line: MutableMapping[str, Any]) -> str:
         if form is LogForm.JSON:
             return json.dumps(dict(line), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+        if form is LogForm.TERMINAL:
+            return terminal_line(line)
         return str(logfmt(None, "", dict(line)))
 
     def render_loss(lost: int) -> str:
@@ -175,6 +178,18 @@ def make_log(sink: Sink, *, clock: Clock, level: str = "info", form: LogForm = L
         cache_logger_on_first_use=False,
     )
     return cast(FilteringBoundLogger, logger.bind(**bound))
+
+
+def terminal_line(line: Mapping[str, Any]) -> str:
+    """A line for reading: the time of day (UTC), the level where it is not info, the event, then what belongs to it."""
+    at, level, event = (str(line.get(name, "")) for name in ("at", "level", "event"))
+    rest = "  ".join(f"{name} {_word(value)}" for name, value in line.items() if name not in ("at", "level", "event"))
+    return f"{at[11:19]}  {'' if level == 'info' else level.upper() + '  '}{event:<18}  {rest}".rstrip()
+
+
+def _word(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if text.isprintable() else json.dumps(text)
 
 
 def utc_text(wall_ms: int) -> str:

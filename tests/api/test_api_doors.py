@@ -83,6 +83,25 @@ async def test_admin_endpoints(tmp_path: Path) -> None:
         assert (await client.post("/admin/ask", json={"question": "x", "tenant": "other"})).json()["error"]["param"] == "tenant"
 
 
+async def test_the_operator_s_question_takes_a_form_and_nulls_are_absent(tmp_path: Path) -> None:
+    async with running(tmp_path) as world, local(world) as client:
+
+        async def answer(**body: object) -> dict[str, Any]:
+            got = await client.post("/admin/ask", json={"question": "capital of Kenya?", **body})
+            assert got.status_code == 200, got.text
+            return dict(got.json())
+
+        assert (await answer(context=None, stop=None, max_tokens=None, answer_type=None))["answer"] == "Nairobi"
+        assert (await answer(stop=["ro"]))["answer"] == "Nai"
+        formed = await answer(answer_type="json", stop=["bi"])
+        assert (formed["answer_type"], json.loads(formed["answer"])["answer"]) == ("json", "Nairo")
+        # Whatever the outcome: a failure is an object too.
+        failed = json.loads((await answer(question="failed", answer_type="json"))["answer"])
+        assert (failed["answer"], failed["outcome"], failed["reason"]) == (None, "failed", "an expert's backend failed")
+        refused = await client.post("/admin/ask", json={"question": "q", "answer_type": "xml"})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "answer_type")
+
+
 async def test_leaving_cancels_an_admin_question(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
         stream = await trio.open_unix_socket(str(world.unix))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from gnus_node.api.settings import ApiSettings
 from .world import World, running
 
 T = TypeVar("T")
+SCHEMA: dict[str, Any] = {"name": "city", "schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
 
 
 async def with_client(world: World, work: Callable[[openai.OpenAI], T], **options: Any) -> T:
@@ -134,12 +136,24 @@ async def test_wrong_key(tmp_path: Path, key: str) -> None:
 @pytest.mark.parametrize(
     ("more", "param", "code"),
     [
-        ({"temperature": 0.3}, "temperature", "unsupported_value"),
+        ({"temperature": 1.5}, "temperature", "unsupported_value"),
+        ({"temperature": -0.1}, "temperature", "unsupported_value"),
+        ({"temperature": True}, "temperature", "MALFORMED"),
+        ({"temperature": "0"}, "temperature", "MALFORMED"),
+        ({"top_p": 1.1}, "top_p", "unsupported_value"),
+        ({"presence_penalty": 0.5}, "presence_penalty", "unsupported_value"),
+        ({"logprobs": True}, "logprobs", "unsupported_value"),
+        ({"top_logprobs": 3}, "top_logprobs", "unsupported_value"),
+        ({"logit_bias": {"50256": -100}}, "logit_bias", "unsupported_value"),
+        ({"store": True}, "store", "unsupported_value"),
+        ({"tool_choice": "required"}, "tool_choice", "unsupported_value"),
+        ({"reasoning_effort": "high"}, "reasoning_effort", "unsupported_parameter"),
         ({"n": 2}, "n", "unsupported_value"),
         ({"n": True}, "n", "unsupported_value"),
-        ({"response_format": {"type": "json_object"}}, "response_format", "unsupported_value"),
+        ({"response_format": {"type": "json_schema", "json_schema": SCHEMA}}, "response_format", "unsupported_value"),
+        ({"response_format": {"type": "yaml"}}, "response_format.type", "MALFORMED"),
         ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}, "tools", "unsupported_parameter"),
-        ({"seed": 1}, "seed", "unsupported_parameter"),
+        ({"seed": "1"}, "seed", "MALFORMED"),
         ({"extra_body": {"nonsense": 1}}, "nonsense", "unknown_parameter"),
         ({"extra_body": {"gnus": {"max_wall": 1}}}, "gnus.max_wall", "unknown_parameter"),
         ({"extra_body": {"gnus": {"privacy_mode": "none"}}}, "gnus.privacy_mode", "MALFORMED"),
@@ -155,6 +169,63 @@ async def test_unsupported_parameter(tmp_path: Path, more: dict[str, Any], param
             await with_client(world, lambda c: ask(c, "capital of Kenya?", **more))
         assert (caught.value.param, caught.value.code) == (param, code)
         assert world.submit.asked == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"temperature": 0},
+        {"temperature": 0.7, "top_p": 0.95},
+        {"temperature": 0.0, "top_p": 1, "n": 1, "seed": 42, "user": "u-1", "max_completion_tokens": 100},
+        {"presence_penalty": 0, "frequency_penalty": 0.0, "logprobs": False, "logit_bias": {}, "parallel_tool_calls": False},
+        {"tools": [], "tool_choice": "none"},
+        {"service_tier": "auto", "store": False, "modalities": ["text"], "metadata": {"a": "b"}, "safety_identifier": "s"},
+        {"response_format": {"type": "text"}, "max_tokens": 5, "seed": -1},
+    ],
+    ids=lambda more: ",".join(more),
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_does_not_change_the_meaning_is_accepted(tmp_path: Path, more: dict[str, Any], stream: bool) -> None:
+    async with running(tmp_path) as world:
+
+        def work(client: openai.OpenAI) -> str:
+            got = ask(client, "capital of Kenya?", stream=stream, **more)
+            return "".join(c.choices[0].delta.content or "" for c in got) if stream else str(got.choices[0].message.content)
+
+        assert await with_client(world, work) == "Nairobi"
+
+
+async def test_json_object_is_one_object_of_the_documented_form(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+
+        def work(client: openai.OpenAI) -> list[Any]:
+            form: Any = {"type": "json_object"}
+            texts = [ask(client, q, response_format=form).choices[0].message.content for q in ("capital of Kenya?", "abstain")]
+            chunks = ask(client, "capital of Kenya?", response_format=form, stream=True)
+            return [json.loads(text) for text in [*texts, "".join(c.choices[0].delta.content or "" for c in chunks)]]
+
+        answered, abstained, streamed = await with_client(world, work)
+        assert (answered["answer"], answered["outcome"]) == ("Nairobi", "answered")
+        assert answered["sources"] == [{"title": "Kenya", "uri": "docs:kenya"}]
+        assert list(answered) == ["answer", "outcome", "reason", "sources"]
+        assert abstained == {"answer": None, "outcome": "abstained", "reason": "nothing at hand supports an answer", "sources": []}
+        assert streamed == answered
+        assert {asked.answer_type for _, asked in world.submit.asked} == {"json"}
+
+
+async def test_a_stop_text_ends_the_answer_before_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+
+        def work(client: openai.OpenAI) -> list[Any]:
+            form: Any = {"type": "json_object"}
+            return [
+                ask(client, "capital of Kenya?", stop=["bi", "ro"]).choices[0].message.content,
+                ask(client, "capital of Kenya?", stop="x").choices[0].message.content,
+                "".join(c.choices[0].delta.content or "" for c in ask(client, "capital of Kenya?", stop="bi", stream=True)),
+                json.loads(ask(client, "capital of Kenya?", stop="bi", response_format=form).choices[0].message.content)["answer"],
+            ]
+
+        assert await with_client(world, work) == ["Nai", "Nairobi", "Nairo", "Nairo"]
 
 
 async def test_defaults_and_limits_are_accepted(tmp_path: Path) -> None:

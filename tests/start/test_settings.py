@@ -80,7 +80,7 @@ def test_a_model_server_that_is_down_is_one_error(ran: Path, capsys: Capture):
 
 
 def started(settings: Path) -> tuple[list[tuple[str, str]], str]:
-    """Start once; the log's lines about corpora, and an answer from one."""
+    """Start once; what the log says became of the corpora, and an answer from one."""
     log = ListLog()
     config = load_config(settings)
 
@@ -91,7 +91,7 @@ def started(settings: Path) -> tuple[list[tuple[str, str]], str]:
             return (await node.submit.ask(node.operator, Ask("When does the ferry leave?"))).answer
 
     answer = trio.run(once)
-    return [(level, event) for level, event, _ in log.lines if event.startswith("corpus")], answer
+    return [(level, event) for level, event, _ in log.lines if event in ("corpus.damaged", "corpus.ready")], answer
 
 
 @pytest.mark.parametrize("part", ["passages", "terms"])

@@ -2,7 +2,7 @@
 
 from gnus_node.cognition.documents.analysis import Query, analyse_query
 from gnus_node.cognition.documents.corpus import CorpusConfig, CorpusKind, Passage
-from gnus_node.cognition.documents.disk import OpenCorpus, open_corpus, private_folder
+from gnus_node.cognition.documents.disk import OpenCorpus, open_corpus, opening_steps, private_folder
 from gnus_node.cognition.documents.index import BuildReport, BulkTextIndex, CorpusIndex, Passages, PassageStore
 from gnus_node.cognition.documents.loaders import load, source_digest
 from gnus_node.cognition.documents.ranking import Retrieved
@@ -23,6 +23,7 @@ __all__ = [
     "analyse_query",
     "load",
     "open_corpus",
+    "opening_steps",
     "private_folder",
     "retrieve",
     "source_digest",

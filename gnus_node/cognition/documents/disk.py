@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,29 +45,37 @@ def private_folder(path: Path) -> None:
 
 def open_corpus(config: CorpusConfig, folder: Path, make_index: Callable[[Path | None], ClosableIndex]) -> OpenCorpus:
     """Open a corpus's files and bring them up to its documents; files that do not hold are made anew. Raises what loading raises."""
+    return next(step for step in opening_steps(config, folder, make_index) if isinstance(step, OpenCorpus))
+
+
+def opening_steps(
+    config: CorpusConfig, folder: Path, make_index: Callable[[Path | None], ClosableIndex]
+) -> Generator[int | OpenCorpus, None, None]:
+    """``open_corpus`` a batch at a time: the passages so far after each, then the corpus. To give up is to close the generator, which
+    closes the files; what was built of them is built again."""
     damaged = False
     sums = folder / f"{config.name}.sum"
     if not _holds(sums, folder, config.name):
         damaged = sums.exists()
         _remove(folder, config.name)
     try:
-        opened = _build(config, folder, make_index)
+        opened = yield from _build(config, folder, make_index)
     except GnusError as error:
         if error.code != "STORE_CORRUPT":
             raise
         damaged = True
         _remove(folder, config.name)
-        opened = _build(config, folder, make_index)
+        opened = yield from _build(config, folder, make_index)
     if opened.report.rebuilt or not sums.exists():
         # Closing brings all into the two files; only then is there something to take the digest of.
         opened.close()
         _write(sums, _digest(folder, config.name))
-        reopened = _build(config, folder, make_index)
+        reopened = yield from _build(config, folder, make_index)
         opened = OpenCorpus(reopened.index, opened.report, damaged, reopened.close)
-    return OpenCorpus(opened.index, opened.report, damaged, opened.close)
+    yield OpenCorpus(opened.index, opened.report, damaged, opened.close)
 
 
-def _build(config: CorpusConfig, folder: Path, make_index: Callable[[Path | None], ClosableIndex]) -> OpenCorpus:
+def _build(config: CorpusConfig, folder: Path, make_index: Callable[[Path | None], ClosableIndex]) -> Generator[int, None, OpenCorpus]:
     store = PassageStore(folder / f"{config.name}.passages")
     try:
         index = make_index(folder / f"{config.name}.terms")
@@ -83,8 +91,12 @@ def _build(config: CorpusConfig, folder: Path, make_index: Callable[[Path | None
     try:
         corpus = CorpusIndex(config, index, store)
         # From here on the old digest is no longer of these files, should the build be broken off.
-        report = corpus.build(changing=lambda: (folder / f"{config.name}.sum").unlink(missing_ok=True))
-        built = True
+        for step in corpus.build_steps(changing=lambda: (folder / f"{config.name}.sum").unlink(missing_ok=True)):
+            if isinstance(step, BuildReport):
+                report = step
+                built = True
+            else:
+                yield step
     finally:
         if not built:
             close()

@@ -198,11 +198,18 @@ class CorpusIndex:
         """Bring index and passages up to the source; ``changing`` is called before the first change.
 
         Raises what loading raises, and ``TOO_LARGE`` over ``MAX_PASSAGES``."""
+        steps = self.build_steps(force=force, changing=changing)
+        return next(step for step in steps if isinstance(step, BuildReport))
+
+    def build_steps(self, *, force: bool = False, changing: Callable[[], None] = lambda: None) -> Iterator[int | BuildReport]:
+        """``build`` a batch at a time: the passages so far after each, then the report. Who stops taking steps leaves a build that is cut
+        off, and is done again. Blocking: each step is a call through Offload, so that a node can say how far it is, and be stopped."""
         digest = source_digest(self.config)
         held = self.passages.count()
         if not force and self.passages.digest() == digest.hex() and self.index.count() == held:
             self._digest = digest
-            return BuildReport(self.config.name, digest, held, False)
+            yield BuildReport(self.config.name, digest, held, False)
+            return
         changing()
         old = self.passages.ids()
         self.passages.set_digest("")
@@ -214,6 +221,7 @@ class CorpusIndex:
                 raise GnusError("TOO_LARGE", f"corpus {self.config.name}: more than {MAX_PASSAGES} passages")
             self.passages.put_many(unique)
             self._put([_index_row(p) for p in unique])
+            yield len(fresh)
         gone = [doc_id for doc_id in old if doc_id not in fresh]
         for doc_id in gone:
             self.index.remove(doc_id)
@@ -222,7 +230,7 @@ class CorpusIndex:
         self.passages.remove_many(gone)
         self.passages.set_digest(digest.hex())
         self._digest = digest
-        return BuildReport(self.config.name, digest, len(fresh), True)
+        yield BuildReport(self.config.name, digest, len(fresh), True)
 
     def _put(self, rows: list[tuple[str, str, str]]) -> None:
         if isinstance(self.index, BulkTextIndex):

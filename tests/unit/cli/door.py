@@ -79,7 +79,7 @@ ANSWER: dict[str, Any] = {
     "route": {"intent": "fact", "experts": ["core", "reader"]},
     "backends": [{"kind": "extractive", "expert": "core"}],
     "agreement": 1.0,
-    "latency_ms": {"ground": 3.51},
+    "latency_ms": {"ground": 3.51, "total": 4.02},
     "verdict": "proved",
     "pending_approvals": [],
     "effects": [],

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import socket as sockets
 import stat
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,8 +46,16 @@ def test_ask_prints_the_answer_first_and_then_what_it_rests_on(door: Door, capsy
     assert main(["ask", "capital of Kenya?", "--max-spend", "0.5", "--max-wall-ms", "900", "--socket", str(door.socket)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Nairobi"
-    assert lines[1] == "[1] Kenya  factbook://kenya"
-    assert any(line.split() == ["latency", "ground", "3.5", "ms"] for line in lines)
+    assert lines[1:5] == ["", "Sources", "  [1] Kenya  factbook://kenya", '      "capital: Nairobi"']
+    assert lines[6:] == [
+        "route      fact question",
+        "experts    core (extractive)",
+        "           reader (not needed)",
+        "agreement  100 %",
+        "time       4.0 ms in all",
+        "           by stage, in ms: ground 3.5",
+        "audit      2b1f6f5e-0f2c-4b9e-9a51-6c1f0a6a7f10, every link holds (proved)",
+    ]
     assert door.asked == [("POST", "/admin/ask", {"question": "capital of Kenya?", "max_wall_ms": 900, "max_spend": 500_000})]
 
 
@@ -69,7 +81,7 @@ def test_ask_json_is_the_node_s_own_object(door: Door, capsys: Capture, args: li
 def test_the_exit_code_says_how_the_request_ended(door: Door, capsys: Capture, outcome: str, code: str, expected: int):
     door.replies["POST", "/admin/ask"] = (200, {**ANSWER, "answer": "", "outcome": outcome, "reason_code": code, "reason": "why so"})
     assert main(["ask", "q", "--socket", str(door.socket)]) == expected
-    assert capsys.readouterr().out.splitlines()[0] == f"{outcome}: why so"
+    assert capsys.readouterr().out.splitlines()[0] == f"{outcome.replace('_', ' ')}: why so"
 
 
 def test_a_typed_error_of_the_node_keeps_its_code_and_exit(door: Door, capsys: Capture):
@@ -159,7 +171,7 @@ def test_the_other_admin_commands_ask_the_documented_paths(door: Door, capsys: C
     assert main(["tools", "list", *where]) == 0
     assert main(["trust", "show", *where]) == 0
     out = capsys.readouterr().out
-    for text in ("elm_assisted", "tea at four", "id: e1", "files.read", "epoch: 3"):
+    for text in ("elm assisted", "[1] tea at four", "event  e1", "files.read", "trust head  3"):
         assert text in out
     assert [body for _, _, body in door.asked] == [
         {"question": "q"},
@@ -194,6 +206,9 @@ def test_an_exported_bundle_is_private_whole_and_never_overwrites(door: Door, tm
         ["ask", "q", "--max-wall-ms", "0"],
         ["memory"],
         ["memory", "serch", "x"],
+        ["memory", "add", "x", "--class", "gossip"],
+        ["ask", "q", "--answer-type", "xml"],
+        ["ask", "q", "--privacy-mode", "none"],
         ["stattus"],
         ["--bogus"],
         ["audit", "verify", "/nonexistent", "--charter", "/nonexistent"],
@@ -246,15 +261,16 @@ def test_doctor_works_without_a_node_and_lists_the_worst_first(tmp_path: Path, c
     path = tmp_path / "node.toml"
     path.write_text(f'[node]\ndata_dir = "{data}"\n')
     assert main(["doctor", "--config", str(path)]) == 1
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("problem data_dir:")
-    assert "chmod 700" in first
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "1 problem to mend"
+    assert lines[1].split()[:2] == ["problem", "data_dir"]
+    assert lines[2].strip() == f"chmod 700 {data}"
     data.chmod(0o700)
     assert main(["doctor", "--config", str(path), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["ok"] is True
     states = [check["state"] for check in report["checks"]]
-    assert states == sorted(states, key=["problem", "warn", "missing", "ok"].index)
+    assert states == sorted(states, key=["problem", "warn", "missing", "note", "ok"].index)
     assert {"python", "sqlite", "lmdb", "openat2", "data_dir", "space", "node"} <= {check["name"] for check in report["checks"]}
 
 
@@ -264,8 +280,8 @@ def test_doctor_shows_what_the_running_node_reports(door: Door, capsys: Capture)
     door.replies["GET", "/admin/status"] = (200, {"bytes_per_table": {"journal": 4096}})
     assert main(["doctor", "--socket", str(door.socket)]) == 1
     out = capsys.readouterr().out
-    assert "head key is on the node" in out.splitlines()[0]
-    assert "table journal: 4096 bytes" in out
+    assert "head key is on the node" in out.splitlines()[1]
+    assert out.splitlines()[-1].split() == ["ok", "tables", "journal", "4.0", "KiB"]
 
 
 def test_nothing_from_outside_acts_on_the_terminal(door: Door, capsys: Capture):
@@ -308,14 +324,12 @@ def test_a_reader_that_goes_away_is_no_traceback(door: Door):
     assert child.returncode == 1
 
 
-def test_styled_output_appears_on_a_terminal_only(door: Door):
-    import pty
-
-    door.replies["POST", "/admin/ask"] = (200, ANSWER)
+def on_a_terminal(args: list[str], columns: int = 80, **environment: str) -> bytes:
+    """What a command prints on a terminal of that width; it must end well."""
     main_end, side = pty.openpty()
-    command = [sys.executable, "-m", "gnus_node", "ask", "q", "--socket", str(door.socket)]
-    environment = {**os.environ, "TERM": "xterm-256color"}
-    environment.pop("NO_COLOR", None)
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    command = [sys.executable, "-m", "gnus_node", *args]
+    environment = {**{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}, "TERM": "xterm-256color", **environment}
     with subprocess.Popen(command, cwd=ROOT, stdout=side, stderr=side, env=environment) as child:
         os.close(side)
         shown = b""
@@ -326,4 +340,24 @@ def test_styled_output_appears_on_a_terminal_only(door: Door):
             pass  # A pty reports the end of its other side as EIO.
     os.close(main_end)
     assert child.returncode == 0
-    assert b"\x1b[1mNairobi\x1b[0m" in shown
+    return shown
+
+
+def test_styled_output_appears_on_a_terminal_only(door: Door):
+    door.replies["POST", "/admin/ask"] = (200, ANSWER)
+    args = ["ask", "q", "--socket", str(door.socket)]
+    assert b"\x1b[1mNairobi\x1b[0m" in on_a_terminal(args)
+    for plain in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        shown = on_a_terminal(args, **plain)
+        assert shown.startswith(b"Nairobi\r\n")
+        assert b"\x1b" not in shown
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_an_answer_fits_the_terminal(door: Door, columns: int):
+    long = {**ANSWER, "answer": "word " * 200 + "\n\nSources disagree.", "route": {"intent": "fact", "experts": ["expert"] * 40}}
+    door.replies["POST", "/admin/ask"] = (200, long)
+    lines = on_a_terminal(["ask", "q", "--socket", str(door.socket)], columns, NO_COLOR="1").decode().splitlines()
+    assert max(map(len, lines)) <= min(columns, 100)
+    at = lines.index("Sources disagree.")
+    assert lines[at - 1] == ""

@@ -93,6 +93,24 @@ def test_evidence_fields(folder: Path) -> None:
     assert passage.evidence_id in {p.evidence_id for p in load(config(folder))}
 
 
+def test_a_build_says_how_far_it_is_and_one_that_is_cut_off_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gnus_node.cognition.documents.index.BATCH", 1)
+    folder = tmp_path / "f"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.md").write_text(f"# Page {number}\n\nThe number here is {number}.\n")
+    index, store = SmallIndex(), PassageStore(None)
+    steps = CorpusIndex(config(folder), index, store).build_steps()
+    assert next(steps) == 1
+    steps.close()
+    assert store.digest() == ""
+    *counts, report = CorpusIndex(config(folder), index, store).build_steps()
+    assert counts == list(range(1, report.passages + 1))
+    assert report.rebuilt
+    assert store.count() == index.count() == report.passages >= 3
+    assert [step.rebuilt for step in CorpusIndex(config(folder), index, store).build_steps()] == [False]
+
+
 def test_build_happens_once_for_each_state(folder: Path, tmp_path: Path) -> None:
     index, store = SmallIndex(), PassageStore(tmp_path / "passages.db")
     first = CorpusIndex(config(folder), index, store).build()

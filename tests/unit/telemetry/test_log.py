@@ -148,6 +148,17 @@ def test_key_value_form_reads_as_logfmt() -> None:
     assert stream.getvalue() == 'at=2026-11-30T12:00:00.123Z level=info event=some.thing expert_id="a b" ok=true experts=x,y\n'
 
 
+def test_the_terminal_form_is_a_line_for_a_person() -> None:
+    stream = io.StringIO()
+    log = logger(stream, form=LogForm.TERMINAL)
+    log.info("some.thing", expert_id="a b", ok=True, experts=["x", "y"])
+    log.warning("other", expert_id="a\x1b[2J\nb")
+    first, second = stream.getvalue().splitlines()
+    assert first == "12:00:00  some.thing          expert_id a b  ok true  experts x,y"
+    assert second.startswith("12:00:00  WARNING  other")
+    assert "\x1b" not in second
+
+
 @settings(deadline=None, max_examples=50)
 @given(
     st.dictionaries(
