@@ -144,8 +144,21 @@ def _clear(data_dir: Path) -> None:
         (data_dir / file).unlink(missing_ok=True)
 
 
-def initialise(data_dir: Path, *, name: str, template: str, force: bool, with_key: bool = True) -> Mapping[str, Any]:
-    """``gnus-node init``: as ``make_data_dir``, with a settings file where there is none. Raises ``ALREADY_RUNNING``, ``CONFIG``, ``USAGE``."""
+def initialise(
+    data_dir: Path,
+    *,
+    name: str,
+    template: str,
+    force: bool,
+    with_key: bool = True,
+    with_settings: bool = True,
+    operator: str = "local",
+    profile: ColocationProfile = ColocationProfile.DEV,
+) -> Mapping[str, Any]:
+    """``gnus-node init``: as ``make_data_dir``, ``with_settings`` a settings file in it where there is none.
+
+    Raises ``ALREADY_RUNNING``, ``CONFIG``, ``USAGE``.
+    """
     load_template(template)
     try:
         TypeAdapter(Name).validate_python(name)
@@ -153,13 +166,16 @@ def initialise(data_dir: Path, *, name: str, template: str, force: bool, with_ke
         raise GnusError("USAGE", "not a name for a swarm", fix="letters, digits and . _ : / @ + - only, at most 128") from None
 
     async def make() -> dict[str, Any]:
-        return make_data_dir(data_dir, SystemEntropy(), SystemClock(), name=name, force=force, with_key=with_key)
+        return make_data_dir(
+            data_dir, SystemEntropy(), SystemClock(), name=name, operator=operator, profile=profile, force=force, with_key=with_key
+        )
 
     made = trio.run(make)
     settings = data_dir / SETTINGS_FILE
-    if not settings.exists():
+    if with_settings and not settings.exists():
         settings.write_text(_settings_text(template), encoding="utf-8")
-    made["settings"] = str(settings)
+    if settings.exists():
+        made["settings"] = str(settings)
     return made
 
 

@@ -26,8 +26,21 @@ def init(
     from gnus_node.cli.compose import initialise
     from gnus_node.cli.output import emit
     from gnus_node.cli.pages import made_page
+    from gnus_node.config.model import NodeSettings
 
     options.choice(template, TEMPLATES, "--template")
-    target = data_dir or (options.settings(config).node.data_dir if options.settings_file(config) else options.HOME.expanduser())
-    made = dict(initialise()(target.absolute(), name=name, template=template, force=force))
+    reads = config is not None or (data_dir is None and options.settings_file(None) is not None)
+    node = options.settings(config).node if reads else NodeSettings()
+    target = data_dir or (node.data_dir if reads else options.HOME.expanduser())
+    made = dict(
+        initialise()(
+            target.absolute(),
+            name=name,
+            template=template,
+            force=force,
+            with_settings=not reads,
+            operator=node.operator,
+            profile=node.profile,
+        )
+    )
     emit(made, as_json, made_page(made))

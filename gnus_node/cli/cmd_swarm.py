@@ -33,6 +33,18 @@ def up(
     settings = options.run_settings(config, data_dir, listen)
     # With an identity there, a missing charter is damage, and running says so; it is no reason to make another swarm.
     if not settings.charter_path.exists() and not (settings.node.data_dir / "identity").exists():
-        made = dict(initialise()(settings.node.data_dir, name=name, template=settings.policy.template, force=False, with_key=False))
+        node = settings.node
+        made = dict(
+            initialise()(
+                node.data_dir,
+                name=name,
+                template=settings.policy.template,
+                force=False,
+                with_key=False,
+                with_settings=False,
+                operator=node.operator,
+                profile=node.profile,
+            )
+        )
         emit(made, as_json, made_page(made))
     raise typer.Exit(run_node()(settings, log_json=as_json))

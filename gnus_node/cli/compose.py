@@ -16,13 +16,25 @@ if TYPE_CHECKING:
     import typer
 
     from gnus_node.config import NodeConfig
+    from gnus_node.records.enums import ColocationProfile
     from gnus_node.records.errors import GnusError
 
 
 class Initialise(Protocol):
     """``gnus_node.init.initialise``."""
 
-    def __call__(self, data_dir: Path, *, name: str, template: str, force: bool, with_key: bool = True) -> Mapping[str, Any]:
+    def __call__(
+        self,
+        data_dir: Path,
+        *,
+        name: str,
+        template: str,
+        force: bool,
+        with_key: bool = True,
+        with_settings: bool = True,
+        operator: str = ...,
+        profile: ColocationProfile = ...,
+    ) -> Mapping[str, Any]:
         """Make keys, charter, grants, trust head, ``with_key`` a first API key; what was made. Raises ``ALREADY_RUNNING``, ``CONFIG``."""
 
 

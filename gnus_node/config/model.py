@@ -78,7 +78,7 @@ class NodeSettings(Settings):
     roles: Annotated[Entries[RoleName], Field(min_length=1, max_length=9)] = tuple(RoleName)
     """Roles to host, an allow-list of entry points; all nine by default."""
     operator: Name = "local"
-    """Who runs the node; the unit of independence in quorums unless the charter says `node`."""
+    """Who runs the node, as `init` and `swarm up` write it into its grant; the unit of independence in quorums unless the charter says `node`."""
     profile: ColocationProfile = ColocationProfile.DEV
     """Which roles may share the node: `dev`, `small_swarm` or `high_trust` (`configs/policies/<profile>.toml`)."""
     runtime_dir: FilePath | None = None
@@ -181,8 +181,6 @@ class LimitSettings(Settings):
     """Length of a question in bytes of UTF-8."""
     max_running: Annotated[int, Field(ge=1, le=10_000)] = 64
     """Requests under way at a time; others wait in the queue of `[api]`."""
-    approval_ms: Annotated[int, Field(ge=1_000, le=7 * 86_400_000)] = 3_600_000
-    """Time a pending approval stays open; then it is closed as denied."""
 
 
 ExpertKind = Literal["symbolic", "extractive", "openai", "embedded", "replay", "faulty", "file_lookup"]
@@ -260,8 +258,6 @@ class CorpusSettings(Settings):
     """Whether its structured fields may prove a tool's argument."""
     uri_prefix: Uri
     """Begins the URI of every passage, for example `doc://docs/`."""
-    license: Annotated[str, Field(min_length=1, max_length=128)] = "unknown"
-    """Licence of the documents, shown with sources."""
 
     @model_validator(mode="after")
     def _path_for_folders(self) -> CorpusSettings:
