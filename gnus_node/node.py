@@ -20,6 +20,7 @@ from gnus_node.authority import Heads, TrustFile, ensure_policy
 from gnus_node.config.model import NodeConfig
 from gnus_node.config.policies import load_colocation
 from gnus_node.flow.accept import FlowLimits
+from gnus_node.host.servers import NoServers
 from gnus_node.identity import Identity, load_identity, next_incarnation
 from gnus_node.init import PRINCIPAL, PROJECT, TENANT, trust_path
 from gnus_node.loader import installed_adapters, load_class, load_roles
@@ -33,6 +34,7 @@ from gnus_node.net.serving import RoleGate
 from gnus_node.net.signing import KeySigner
 from gnus_node.net.trust_sync import TrustSync
 from gnus_node.ports.host import Clock, Entropy, Log, Offload, Probe
+from gnus_node.ports.servers import Servers
 from gnus_node.ports.submit import Caller
 from gnus_node.preflight import KEYS, STORE, key_faults, load_swarm, private_data_dir
 from gnus_node.records.authority import Policy
@@ -70,6 +72,7 @@ class Ports:
     probe: Probe = field(default_factory=NullProbe)
     log: Log = field(default_factory=NullLog)
     load_class: Callable[[str], type[Any]] = load_class
+    servers: Servers = field(default_factory=NoServers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,7 @@ async def open_node(config: NodeConfig, ports: Ports, *, start_over: bool = Fals
             metrics=metrics,
             probe=ports.probe,
             log=ports.log,
+            servers=ports.servers,
         )
         policies = await ensure_policy(config, identity, trust, maker, store, opener)
         house = _House(config, ports, identity, context, policies, store, keys, maker, place)

@@ -28,6 +28,7 @@ from gnus_node.config.policies import load_colocation, load_policy, load_templat
 from gnus_node.evidence.bundle import MAX_BUNDLE_BYTES, import_charter, import_trust, trust_of
 from gnus_node.experts.registry import build_backend
 from gnus_node.host.offload import InlineOffload
+from gnus_node.host.servers import NoServers
 from gnus_node.identity import FOLDER, Identity, has_identity, load_identity, public_key, seed_name
 from gnus_node.init import KEYS_FILE, TENANT, trust_path
 from gnus_node.loader import installed, installed_adapters, load_class, load_roles
@@ -44,7 +45,7 @@ from gnus_node.wire.signed import open_record
 
 STORE, KEYS = "store", "keys"
 """Folders of the journal and of the data keys, below the data directory."""
-FILE_OPTIONS = {"openai": ("api_key_file",), "replay": ("cassette",)}
+FILE_OPTIONS = {"openai": ("api_key_file",), "replay": ("cassette",), "embedded": ("path",)}
 """Options of experts that name a file which must be there."""
 
 
@@ -133,7 +134,10 @@ def _experts(config: NodeConfig, found: _Found) -> None:
     known = [corpus.name for corpus in config.corpora]
     for spec in expert_specs(config):
         link = f"experts.{spec.expert_id}"
-        found.run(lambda spec=spec: build_backend({"id": spec.expert_id, **spec.backend}, InlineOffload()), link)  # type: ignore[misc]
+        found.run(lambda spec=spec: build_backend({"id": spec.expert_id, **spec.backend}, InlineOffload(), NoServers()), link)  # type: ignore[misc]
+        if spec.backend["kind"] == "embedded" and not installed("xllamacpp"):
+            fix = "pip install 'gnus-node[embedded]'"
+            found.append(GnusError("MISSING_DEPENDENCY", "an expert is embedded and xllamacpp is not installed", fix=fix, link=link))
         for key in FILE_OPTIONS.get(str(spec.backend["kind"]), ()):
             path = spec.backend.get(key)
             if isinstance(path, str) and path and not os.path.isfile(path):

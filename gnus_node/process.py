@@ -23,6 +23,7 @@ from gnus_node.host.clock import SystemClock
 from gnus_node.host.entropy import SystemEntropy
 from gnus_node.host.heap import settle_heap
 from gnus_node.host.offload import ThreadOffload
+from gnus_node.host.servers import open_servers
 from gnus_node.init import KEYS_FILE
 from gnus_node.net.memory_transport import MemoryBus
 from gnus_node.node import Node, Ports, open_node
@@ -118,13 +119,18 @@ def _fault(error: BaseException, log: Log) -> GnusError:
 
 
 async def _main(config: NodeConfig, clock: Clock, log: Log, probe: Probe | None, start_over: bool, while_stdin: bool) -> None:
-    ports = Ports(clock, SystemEntropy(), ThreadOffload(), MemoryBus(), probe or NullProbe(), log)
-    async with trio.open_nursery() as nursery:
+    entropy, offload = SystemEntropy(), ThreadOffload()
+    folder, memory = config.node.runtime_dir, config.weights_path
+    async with (
+        trio.open_nursery() as nursery,
+        open_servers(entropy=entropy, offload=offload, log=log, folder=folder, memory=memory) as servers,
+    ):
         stop = Stop(nursery.cancel_scope)
         await nursery.start(until_signal, stop.tell)
         if while_stdin:
             nursery.start_soon(stop.stdin)
         log.info("node.starting", software=f"gnus-node {__version__}", roles=len(config.node.roles))
+        ports = Ports(clock, entropy, offload, MemoryBus(), probe or NullProbe(), log, servers=servers)
         async with open_node(config, ports, start_over=start_over) as node, trio.open_nursery() as doors:
             bound = await doors.start(partial(serve_doors, node, log))
             settle_heap()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from decimal import Decimal
-from typing import Any
-
 from gnus_node.config.model import CorpusSettings, ExpertSettings, NodeConfig
 from gnus_node.init import TENANT
 from gnus_node.net.attach import NetOptions
@@ -31,9 +27,7 @@ def net_options(config: NodeConfig) -> NetOptions:
 
 def expert_spec(name: str, settings: ExpertSettings) -> ExpertSpec:
     """One expert."""
-    options = {key: float(value) if isinstance(value, Decimal) else value for key, value in settings.options.items()}
-    backend: Mapping[str, Any] = {"kind": settings.kind, **options}
-    return ExpertSpec(name, settings.version, settings.role, settings.domains, settings.license, backend)
+    return ExpertSpec(name, settings.version, settings.role, settings.domains, settings.model_license, settings.backend)
 
 
 def expert_specs(config: NodeConfig) -> tuple[ExpertSpec, ...]:

@@ -42,6 +42,11 @@ COMMANDS = (
         "Bring a further node into a swarm: it asks, the authority grants, it takes the membership home.",
         ("request", "grant", "take"),
     ),
+    Command(
+        "model",
+        "List, install or verify weights for embedded models; licence and source are shown first.",
+        ("list", "install", "verify"),
+    ),
     Command("doctor", "Check machine and node; say what is missing and what is refused without it."),
 )
 

@@ -81,6 +81,9 @@ class NodeSettings(Settings):
     """Who runs the node, as `init` and `swarm up` write it into its grant; the unit of independence in quorums unless the charter says `node`."""
     profile: ColocationProfile = ColocationProfile.DEV
     """Which roles may share the node: `dev`, `small_swarm` or `high_trust` (`configs/policies/<profile>.toml`)."""
+    runtime_dir: FilePath | None = None
+    """Folder (mode 0700) through which nodes of one user share the server of an embedded model; left out, the user's runtime directory, else
+    one in `/tmp`."""
 
 
 def _listen(value: str) -> str:
@@ -182,27 +185,61 @@ class LimitSettings(Settings):
     """Longest time that a node which is told to stop (SIGTERM) works on what is under way."""
 
 
-ExpertKind = Literal["symbolic", "extractive", "openai", "replay", "faulty", "file_lookup"]
+ExpertKind = Literal["symbolic", "extractive", "openai", "embedded", "replay", "faulty", "file_lookup"]
+MODEL_KINDS = ("openai", "embedded")
+"""Kinds that run somebody's model: its licence must be said."""
+PATH_OPTIONS = ("api_key_file", "cassette", "path")
+"""Options that are paths, whatever the kind."""
 Option = str | bool | int | Decimal
+
+
+def _option_paths(value: Any, info: ValidationInfo) -> Any:
+    """Options with those that are paths made absolute."""
+    if not isinstance(value, dict):
+        return value
+    return {k: str(_path(v, info)) if k in PATH_OPTIONS and isinstance(v, str) and v else v for k, v in value.items()}
 
 
 class ExpertSettings(Settings):
     """One expert of this node. The key of the table is its id."""
 
     kind: ExpertKind
-    """What produces its output, attested with it: `symbolic`, `extractive`, `openai`, `replay`, `faulty` or `file_lookup`."""
+    """What produces its output, attested with it: `symbolic`, `extractive`, `openai`, `embedded`, `replay`, `faulty` or `file_lookup`."""
     role: ExpertRole = ExpertRole.DOMAIN_EXPERT
     """Its role in plans: `domain_expert`, `semantic_core`, `primary_draft`, `tool_support` and so on."""
     domains: Annotated[Entries[Domain], Field(min_length=1)] = (Domain.GENERAL,)
     """Domains it declares."""
     version: Version = "1"
     """Version shown in plans and attestations."""
-    license: Annotated[str, Field(min_length=1, max_length=128)] = "MIT"
-    """Licence of the model or rules behind it, attested as `model_license`."""
+    license: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    """Licence of the model behind it, attested as `model_license`; required for `openai` and `embedded`, otherwise that of the rules."""
     enabled: bool = True
     """Whether the node offers it."""
-    options: dict[str, Option | Entries[Option]] = Field(default_factory=dict)
-    """What the kind itself reads, checked by it: for `openai` its `base_url` and `model`, for `replay` its `cassette`."""
+    options: Annotated[dict[str, Option | Entries[Option]], BeforeValidator(_option_paths)] = Field(default_factory=dict)
+    """What the kind itself reads, checked by it: for `openai` its `base_url` and `model`, for `embedded` its `path`, `sha256` and
+    `prompt_style`, for `replay` its `cassette`."""
+
+    @model_validator(mode="after")
+    def _licence_of_models(self) -> ExpertSettings:
+        said = self.options.get("model_license")
+        if self.kind in MODEL_KINDS and self.license is None and said is None:
+            raise ValueError(f'an expert of kind {self.kind} needs license = "...": the licence of its model')
+        if said is not None and (not isinstance(said, str) or (self.license is not None and said != self.license)):
+            raise ValueError("license and options.model_license differ")
+        return self
+
+    @property
+    def model_license(self) -> str:
+        """The licence that was said; empty where the rules' own holds."""
+        said = self.options.get("model_license")
+        return self.license or (said if isinstance(said, str) else "")
+
+    @property
+    def backend(self) -> dict[str, Any]:
+        """The settings of its backend, as ``experts.registry`` reads them."""
+        plain = {key: float(value) if isinstance(value, Decimal) else value for key, value in self.options.items()}
+        said = {"model_license": self.model_license} if self.kind in MODEL_KINDS else {}
+        return {"kind": self.kind, **plain, **said}
 
 
 CorpusKind = Literal["folder", "factbook", "countryinfo"]
@@ -296,6 +333,11 @@ class NodeConfig(Settings):
     def charter_path(self) -> Path:
         """The swarm's charter."""
         return self.swarm.charter or self.node.data_dir / "charter.json"
+
+    @property
+    def weights_path(self) -> Path:
+        """Where the digests of checked files of weights are remembered."""
+        return self.node.data_dir / "weights.json"
 
     @property
     def api_keys_path(self) -> Path:

@@ -27,7 +27,7 @@ async def host_expert(
     backend: Mapping[str, Any],
 ) -> Hosted:
     """Open one expert's backend and sign what the registry shows of it. Raises ``CONFIG``, ``UNREACHABLE``, ``BACKEND_FAILED``."""
-    built = build_backend({"id": expert_id, **backend}, context.node.offload)
+    built = build_backend({"id": expert_id, **backend}, context.node.offload, context.node.servers)
     await built.open()
     info = built.info
     artifact = info.artifact_sha256
@@ -65,9 +65,9 @@ async def host_expert(
 
 
 def _requirements(info: BackendInfo) -> SandboxRequirements:
-    """What the backend's kind needs; only the HTTP backend reaches out, to the operator's URL."""
+    """What the backend's kind needs; only the HTTP backend reaches out, to the operator's URL. An embedded model is a file."""
     network = Availability.ENABLED if info.kind is BackendKind.OPENAI else Availability.DISABLED
-    files = Availability.READONLY if info.kind is BackendKind.REPLAY else Availability.DISABLED
+    files = Availability.READONLY if info.kind in (BackendKind.REPLAY, BackendKind.EMBEDDED) else Availability.DISABLED
     return SandboxRequirements(network=network, filesystem=files, clock=Availability.COARSE, randomness=Availability.DISABLED)
 
 

@@ -70,6 +70,10 @@ class OpenAiOptions:
     """Up to and including the version, e.g. ``http://127.0.0.1:8080/v1``."""
     api_key_file: str = ""
     api_key_env: str = ""
+    api_key: str = field(default="", repr=False)
+    """A key that the program itself made; settings name a file or a variable."""
+    socket_path: str = ""
+    """A unix socket to speak through instead of the network."""
     connect_s: float = 5.0
     idle_s: float = 60.0
     """Longest silence within a stream."""
@@ -155,7 +159,7 @@ class OpenAiBackend:
 
     async def open(self) -> None:
         """Connect and probe. Raises ``CONFIG`` (key), ``UNREACHABLE``, ``BACKEND_FAILED``, ``BUSY``, ``DEADLINE``."""
-        key = await self._offload.run(_read_key, self._options.api_key_file, self._options.api_key_env)
+        key = self._options.api_key or await self._offload.run(_read_key, self._options.api_key_file, self._options.api_key_env)
         headers = {"accept": "text/event-stream", "accept-encoding": "identity", "user-agent": "gnus-node"}
         if key:
             headers["authorization"] = f"Bearer {key}"
@@ -166,7 +170,12 @@ class OpenAiBackend:
             trust_env=False,
             follow_redirects=False,
             timeout=httpx.Timeout(options.idle_s, connect=options.connect_s),
-            limits=httpx.Limits(max_connections=self._info.slots + 1, max_keepalive_connections=self._info.slots),
+            transport=httpx.AsyncHTTPTransport(
+                # A connection of its own for each generation: servers close one after a stream, and a request on it would be lost.
+                limits=httpx.Limits(max_connections=self._info.slots + 1, max_keepalive_connections=0),
+                uds=options.socket_path or None,
+                trust_env=False,
+            ),
         )
         if not options.probe:
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from gnus_node.experts.backend import BackendInfo, ExpertBackend
@@ -17,6 +18,7 @@ from gnus_node.experts.file_lookup import FileLookupBackend, file_lookup_info
 from gnus_node.experts.replay import RecordingBackend, ReplayBackend
 from gnus_node.experts.symbolic.backend import SymbolicBackend, symbolic_info
 from gnus_node.ports.host import Offload
+from gnus_node.ports.servers import Servers
 from gnus_node.records.base import MAX_NAME
 from gnus_node.records.enums import BackendKind, Domain, ExpertRole, WireEnum
 from gnus_node.records.errors import GnusError
@@ -35,6 +37,8 @@ class _Settings:
     values: Mapping[str, Any]
     where: str
     read: set[str]
+    servers: Servers | None = None
+    """Where a kind that needs a server of its own finds one."""
 
     def get(self, key: str, default: T) -> T:
         """An option of the default's type. Raises ``CONFIG``."""
@@ -137,6 +141,35 @@ def _openai(settings: _Settings, backend_id: str, offload: Offload) -> ExpertBac
     return OpenAiBackend(_common(settings, info), options, offload)
 
 
+def _embedded(settings: _Settings, backend_id: str, offload: Offload) -> ExpertBackend:
+    from gnus_node.experts.embedded.backend import ENGINE, EmbeddedBackend, EmbeddedOptions  # httpx only where it is used
+
+    if settings.servers is None:
+        raise GnusError("CONFIG", f"{settings.where}: this node starts no processes")
+    path = Path(_required(settings, "path"))
+    _required(settings, "sha256")
+    options = EmbeddedOptions(
+        path=path,
+        sha256=_digest(settings, "sha256") or b"",
+        threads=settings.get("threads", 1),
+        start_s=settings.get("start_s", 120.0),
+        idle_s=settings.get("idle_s", 120.0),
+    )
+    if min(options.start_s, options.idle_s) <= 0:
+        raise GnusError("CONFIG", f"{settings.where}: a time is out of range")
+    info = BackendInfo(
+        backend_id,
+        BackendKind.EMBEDDED,
+        model_id=settings.get("model", path.stem),
+        engine=ENGINE,
+        engine_version="unknown",
+        model_license=_required(settings, "model_license"),
+        prompt_style=_required(settings, "prompt_style"),
+        ctx=2048,
+    )
+    return EmbeddedBackend(_common(settings, info), options, offload, settings.servers)
+
+
 def _replay(settings: _Settings, backend_id: str, offload: Offload) -> ExpertBackend:
     info = BackendInfo(
         backend_id,
@@ -150,12 +183,12 @@ def _replay(settings: _Settings, backend_id: str, offload: Offload) -> ExpertBac
 
 
 def _record(settings: _Settings, backend_id: str, offload: Offload) -> ExpertBackend:
-    inner = build_backend({"id": backend_id, **settings.inner("inner")}, offload)
+    inner = build_backend({"id": backend_id, **settings.inner("inner")}, offload, settings.servers)
     return RecordingBackend(inner, _required(settings, "cassette"), offload)
 
 
 def _faulty(settings: _Settings, backend_id: str, offload: Offload) -> ExpertBackend:
-    inner = build_backend({"id": f"{backend_id}-inner", **settings.inner("inner")}, offload)
+    inner = build_backend({"id": f"{backend_id}-inner", **settings.inner("inner")}, offload, settings.servers)
     given: dict[str, Any] = {}
     for field in fields(Faults):
         key = field.name.rstrip("_")
@@ -166,6 +199,7 @@ def _faulty(settings: _Settings, backend_id: str, offload: Offload) -> ExpertBac
 
 
 _BUILDERS: dict[str, Callable[[_Settings, str, Offload], ExpertBackend]] = {
+    "embedded": _embedded,
     "extractive": _extractive,
     "faulty": _faulty,
     "file_lookup": _file_lookup,
@@ -183,8 +217,8 @@ def _required(settings: _Settings, key: str) -> str:
     return value
 
 
-def _digest(settings: _Settings) -> bytes | None:
-    text = settings.get("artifact_sha256", "").removeprefix("sha256:")
+def _digest(settings: _Settings, key: str = "artifact_sha256") -> bytes | None:
+    text = settings.get(key, "").removeprefix("sha256:")
     if not text:
         return None
     try:
@@ -192,7 +226,7 @@ def _digest(settings: _Settings) -> bytes | None:
     except ValueError:
         digest = b""
     if len(digest) != 32:
-        raise GnusError("CONFIG", f"{settings.where}: artifact_sha256 is 64 hex digits")
+        raise GnusError("CONFIG", f"{settings.where}: {key} is 64 hex digits")
     return digest
 
 
@@ -201,7 +235,7 @@ def kinds() -> tuple[str, ...]:
     return tuple(_BUILDERS)
 
 
-def build_backend(config: Mapping[str, Any], offload: Offload) -> ExpertBackend:
+def build_backend(config: Mapping[str, Any], offload: Offload, servers: Servers | None = None) -> ExpertBackend:
     """The backend of one settings table. Raises ``CONFIG`` for an unknown kind or key, or a value of the wrong type or range."""
     kind = config.get("kind")
     if not isinstance(kind, str) or kind not in _BUILDERS:
@@ -211,7 +245,7 @@ def build_backend(config: Mapping[str, Any], offload: Offload) -> ExpertBackend:
     backend_id = config.get("id", kind.replace("_", "-"))
     if not isinstance(backend_id, str) or not 0 < len(backend_id) <= MAX_NAME or not all(33 <= ord(c) <= 126 for c in backend_id):
         raise GnusError("CONFIG", "an expert's id is printable ASCII without blanks, at most 128 characters")
-    settings = _Settings(config, f"expert {backend_id}", {"kind", "id"})
+    settings = _Settings(config, f"expert {backend_id}", {"kind", "id"}, servers)
     backend = _BUILDERS[kind](settings, backend_id, offload)
     settings.close()
     return backend

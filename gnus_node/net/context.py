@@ -13,6 +13,7 @@ from typing import Any
 
 from gnus_node.net.directory import Directory
 from gnus_node.ports.host import Clock, Entropy, Log, Metrics, Offload, Probe
+from gnus_node.ports.servers import Servers
 from gnus_node.ports.signer import Signer
 from gnus_node.ports.store import Keys, Store
 from gnus_node.ports.transport import Transport
@@ -123,6 +124,7 @@ class NodeContext:
     metrics: Metrics
     probe: Probe
     log: Log
+    servers: Servers
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,9 @@ CODES: dict[str, CodeRow] = {
     "PARTIAL_EFFECTS": _row("some effects happened, the request did not finish", "see the listed effects", http=409, definite=False),
     "UNATTESTED": _row("a tool output without a valid attestation", "mediate it first", http=403, whose=_POLICY),
     "TOOL_FAILED": _row("the tool definitely failed", "see the detail", http=502),
+    "LICENSE_NOT_ACCEPTED": _row(
+        "the licence of the weights was not accepted", "read it, then repeat with --accept-license", http=403, whose=_POLICY
+    ),
     "ISOLATION_UNAVAILABLE": _row("no sandbox at least as strict as asked for", "install what doctor names", http=503, whose=_LOCAL),
     # experts and answers
     "NO_EXPERT": _row("no capable expert is reachable", "start a worker with a fitting expert", http=503, retryable=True),

@@ -28,12 +28,15 @@ MAY_READ_CLOCK_AND_CHANCE = {
 MAY_IMPORT_BY_NAME = {
     "gnus_node/loader.py": "roles are entry points",
     "gnus_node/cognition/documents/": "reads the data and version of packages (importlib.resources, importlib.metadata); imports nothing by name",
+    "gnus_node/host/servers.py": "asks which version of a package is installed (importlib.metadata)",
     "gnus_node/cli/compose.py": "a command imports its module, and the composition root, only when it runs",
 }
 """Who may use importlib."""
 
 MAY_START_PROCESSES = {
-    "gnus_node/sandbox/": "child processes are a port, this is its adapter",
+    "gnus_node/sandbox/": "isolation of child processes",
+    "gnus_node/host/children.py": "child processes are a port, this is its adapter",
+    "gnus_node/host/launch.py": "becomes the program that a child runs",
     "gnus_node/swarm/process.py": "a local swarm's nodes are processes of their own; the file holds nothing else",
 }
 """Who may import subprocess and call what starts a process."""

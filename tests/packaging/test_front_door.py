@@ -16,7 +16,7 @@ from gnus_node.config.policies import builtin_policies
 from gnus_node.records.enums import ColocationProfile, RoleName
 from tests.house.rules import ROOT
 
-TARGETS = ["setup", "demo", "test", "p2p", "lint", "bench", "schemas", "clean"]
+TARGETS = ["setup", "demo", "test", "p2p", "embedded", "lint", "bench", "schemas", "clean"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 

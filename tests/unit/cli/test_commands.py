@@ -244,7 +244,9 @@ def test_config_check_refuses_roles_the_profile_forbids(tmp_path: Path, capsys: 
 
 def test_config_show_masks_secrets(tmp_path: Path, capsys: Capture):
     path = tmp_path / "node.toml"
-    path.write_text('[experts.a]\nkind = "openai"\noptions = { api_key = "sk-canary", base_url = "http://127.0.0.1:1/v1" }\n')
+    path.write_text(
+        '[experts.a]\nkind = "openai"\nlicense = "MIT"\noptions = { api_key = "sk-canary", base_url = "http://127.0.0.1:1/v1" }\n'
+    )
     for extra in ([], ["--json"]):
         assert main(["config", "show", str(path), *extra]) == 0
         out = capsys.readouterr().out

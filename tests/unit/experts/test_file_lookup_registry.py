@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnus_node.content.filenames import named_files
-from gnus_node.experts.backend import GenRequest, ToolSpec
+from gnus_node.experts.backend import GenRequest, Health, ToolSpec
 from gnus_node.experts.collect import collect
+from gnus_node.experts.embedded.backend import EmbeddedBackend
 from gnus_node.experts.extractive.backend import ExtractiveBackend
 from gnus_node.experts.faulty import FaultyBackend
 from gnus_node.experts.file_lookup import FileLookupBackend
@@ -19,6 +20,7 @@ from gnus_node.experts.openai import OpenAiBackend
 from gnus_node.experts.registry import build_backend, kinds
 from gnus_node.experts.replay import RecordingBackend, ReplayBackend
 from gnus_node.experts.symbolic.backend import SymbolicBackend
+from gnus_node.host.servers import NoServers
 from gnus_node.records.enums import BackendKind, Domain, ExpertRole
 from gnus_node.records.errors import GnusError
 
@@ -96,6 +98,7 @@ async def test_two_files_are_not_guessed_between() -> None:
 
 # --- registry
 
+EMBEDDED = {"kind": "embedded", "path": "/w.gguf", "sha256": "ab" * 32, "prompt_style": "completion", "model_license": "Gemma"}
 OPENAI = {"kind": "openai", "base_url": "http://127.0.0.1:8080/v1", "model": "m", "model_license": "Apache-2.0"}
 
 
@@ -106,13 +109,14 @@ def test_every_kind_is_built() -> None:
         "extractive": ({"kind": "extractive", "corpora": ["docs"], "domains": ["general", "science"]}, ExtractiveBackend),
         "file_lookup": ({"kind": "file_lookup"}, FileLookupBackend),
         "openai": ({**OPENAI, "slots": 4, "ctx": 8192, "prompt_style": "completion", "artifact_sha256": "ab" * 32}, OpenAiBackend),
+        "embedded": (EMBEDDED, EmbeddedBackend),
         "replay": ({"kind": "replay", "cassette": "a.jsonl"}, ReplayBackend),
         "record": ({"kind": "record", "cassette": "a.jsonl", "inner": {"kind": "symbolic"}}, RecordingBackend),
         "faulty": ({"kind": "faulty", "inner": {"kind": "symbolic"}, "wrong": 100, "raise": 50, "wrong_answer": "no"}, FaultyBackend),
     }
     assert set(built) == set(kinds())
     for config, kind in built.values():
-        backend = build_backend({"id": "me", **config}, offload)
+        backend = build_backend({"id": "me", **config}, offload, NoServers())
         assert isinstance(backend, kind)
         assert backend.info.backend_id == "me"
     model = build_backend({"id": "big", **built["openai"][0]}, offload).info
@@ -172,3 +176,40 @@ async def test_a_recorded_faulty_expert_from_settings(tmp_path: Path) -> None:
     await replay.open()
     assert (await collect(replay, GenRequest("again", "2 + 2"))).draft.answer == "5"
     assert (await collect(replay, GenRequest("r", "2 + 3"))).draft.abstained == "CASSETTE_MISS"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"path": ""},
+        {"sha256": ""},
+        {"sha256": "ab" * 31},
+        {"prompt_style": ""},
+        {"prompt_style": "poem"},
+        {"model_license": ""},
+        {"slots": 2},
+        {"threads": 0},
+        {"threads": 1000},
+        {"ctx": 8},
+        {"start_s": 0},
+        {"base_url": "http://127.0.0.1/v1"},
+    ],
+)
+def test_settings_of_an_embedded_model_are_strict(change: dict[str, object]) -> None:
+    with pytest.raises(GnusError) as refused:
+        build_backend(EMBEDDED | change, Inline(), NoServers())
+    assert refused.value.code == "CONFIG"
+
+
+async def test_an_embedded_model_needs_a_machine_and_its_engine() -> None:
+    with pytest.raises(GnusError) as nowhere:
+        build_backend(EMBEDDED, Inline())
+    assert nowhere.value.code == "CONFIG"
+    backend = build_backend(EMBEDDED, Inline(), NoServers())
+    assert (backend.info.kind, backend.info.slots, backend.info.model_id) == (BackendKind.EMBEDDED, 1, "w")
+    with pytest.raises(GnusError) as missing:
+        await backend.open()
+    assert missing.value.code == "MISSING_DEPENDENCY"
+    assert "gnus-node[embedded]" in missing.value.fix
+    assert await backend.health() is Health.CLOSED
+    await backend.aclose()
