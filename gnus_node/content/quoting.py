@@ -39,7 +39,7 @@ _FENCE = re.compile(r"(?m)^[ \t]{0,3}(?:```|~~~)[^\n]*$")
 def plain_quote(text: str) -> str:
     """The words of a span as a person reads them, on one line."""
     if not _HINTS.search(text):
-        return text.strip()
+        return " ".join(text.split())
     text = inert(text)
     if "|" in text:
         text = _ROW.sub(lambda m: ", ".join(c.strip() for c in m[1].split("|") if c.strip()), _RULE_ROW.sub("", text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gnus_node.experts.backend import Draft, GenRequest, Passage
@@ -272,6 +272,7 @@ _TEXTS = st.text(st.sampled_from(" abcAB.:;>|-*\n()0123,?!é#`=\"'"), max_size=1
 
 @settings(deadline=None, max_examples=60)
 @given(st.one_of(st.text(max_size=60), _TEXTS), st.lists(st.tuples(_TEXTS, st.one_of(_TEXTS, st.text(max_size=80))), max_size=4))
+@example("B", [("", "A:A\xa0A:B")])
 def test_any_text_gives_a_literal_span_or_silence(question: str, rows: list[tuple[str, str]]) -> None:
     passages = numbered(*rows)
     draft = answer(question, passages, read=len(passages) // 2)
