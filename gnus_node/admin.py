@@ -202,10 +202,10 @@ class NodeAdmin:
         """The intermediary's adapters."""
         return [dict(tool) for tool in self._front.tools]
 
-    async def grant(self, request: str, operator: str, tier: str) -> dict[str, Any]:
+    async def grant(self, request: str, operator: str, tier: Tier) -> dict[str, Any]:
         """Grant a request; the swarm hears of it at once."""
         wanted = read_request(request)
-        await self._heads.grant(wanted, operator=operator, tier=Tier[tier])
+        await self._heads.grant(wanted, operator=operator, tier=tier)
         trust = await self._context.offload.run(self._trust_file.read_text)
         return {"node_id": wanted.node_id, "charter": export_charter(self._charter), "trust": trust}
 

@@ -12,7 +12,7 @@ import trio
 from gnus_node.config.model import NodeConfig
 from gnus_node.config.policies import load_policy, load_template
 from gnus_node.evidence.bundle import export_trust
-from gnus_node.identity import Identity, replace_file
+from gnus_node.identity import Identity
 from gnus_node.init import TENANT, issue_head
 from gnus_node.membership import JoinRequest, grant_records
 from gnus_node.net.context import TrustBox
@@ -23,6 +23,7 @@ from gnus_node.records.authority import Ceilings, Policy
 from gnus_node.records.enums import PolicyLevel, RoleName, SignerRole, Tier
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
+from gnus_node.store.disk import replace_file
 from gnus_node.trust.state import fold
 from gnus_node.wire import cbor
 from gnus_node.wire.signed import Opener

@@ -6,7 +6,6 @@ The authority's, policy's and approver's keys lie here only in a 1-of-1 swarm, w
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from gnus_node.ports.store import Store, Write
 from gnus_node.records.base import MAX_NAME
 from gnus_node.records.enums import RoleName
 from gnus_node.records.errors import GnusError
+from gnus_node.store.disk import replace_file
 
 SEED_BYTES = 32
 FOLDER = "identity"
@@ -182,18 +182,3 @@ async def next_incarnation(data_dir: Path, identity: Identity, store: Store, off
     await offload.run(replace_file, data_dir / FOLDER / INCARNATION_FILE, f"{number}\n")
     await store.commit([Write("meta", INCARNATION, number.to_bytes(8, "big"))])
     return number
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Replace a file whole and durably, mode 0600: a reader sees the old or the new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(name, path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -17,7 +17,7 @@ from gnus_node.config.policies import load_template
 from gnus_node.evidence.bundle import export_charter, export_trust
 from gnus_node.host.clock import SystemClock
 from gnus_node.host.entropy import SystemEntropy
-from gnus_node.identity import FOLDER, Identity, has_identity, make_identity, public_key, replace_file, save_identity
+from gnus_node.identity import FOLDER, Identity, has_identity, make_identity, public_key, save_identity
 from gnus_node.net.signing import KeySigner
 from gnus_node.ports.host import Clock, Entropy
 from gnus_node.records.authority import RoleGrant, RoleKey, SwarmCharter, TenantGrant, TrustHead
@@ -25,7 +25,7 @@ from gnus_node.records.base import Name
 from gnus_node.records.enums import ColocationProfile, IndependenceUnit, KeyMode, RoleName, SignerRole, Tier
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
-from gnus_node.store.disk import DirectoryLock, private_directory
+from gnus_node.store.disk import DirectoryLock, private_directory, replace_file
 from gnus_node.trust.state import log_digest
 from gnus_node.wire.digests import swarm_id
 from gnus_node.wire.signed import encode_part

@@ -16,7 +16,7 @@ import trio
 from gnus_node.evidence.bundle import export_charter, export_trust, import_charter, import_trust, trust_of
 from gnus_node.host.clock import SystemClock
 from gnus_node.host.entropy import SystemEntropy
-from gnus_node.identity import Identity, load_identity, make_identity, public_key, replace_file, save_identity
+from gnus_node.identity import Identity, load_identity, make_identity, public_key, save_identity
 from gnus_node.init import CHARTER_FILE, GRANT_MS, TENANT, TRUST_FILE, issue_head, prepare_data_dir
 from gnus_node.net.signing import KeySigner
 from gnus_node.ports.host import Clock, Entropy
@@ -24,7 +24,7 @@ from gnus_node.records.authority import RoleGrant, RoleKey
 from gnus_node.records.enums import RoleName, SignerRole, Tier
 from gnus_node.records.envelope import Signed
 from gnus_node.records.errors import GnusError
-from gnus_node.store.disk import DirectoryLock
+from gnus_node.store.disk import DirectoryLock, replace_file
 from gnus_node.trust.state import TrustState
 from gnus_node.wire import jsontext
 

@@ -203,8 +203,22 @@ def _node(
     addresses = house.place.addresses
     trust = trust_path(config)
     admin = NodeAdmin(config, context, house.front, submit, operator, store, charter, trust, house.faults, presence, addresses, heads)
-    node = (config, context, house.front, submit, admin, store, metrics, charter, operator, house.problems, heads, presence)
-    return Node(*node, gate=house.gate, addresses=addresses)
+    return Node(
+        config=config,
+        context=context,
+        front=house.front,
+        submit=submit,
+        admin=admin,
+        store=store,
+        metrics=metrics,
+        charter=charter,
+        operator=operator,
+        problems=house.problems,
+        heads=heads,
+        presence=presence,
+        gate=house.gate,
+        addresses=addresses,
+    )
 
 
 class _House:

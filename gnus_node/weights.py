@@ -43,9 +43,10 @@ def state(folder: Path, weights: Weights) -> str:
 
 def verify(path: Path, sha256: str) -> None:
     """Raises ``CONFIG`` where a file is not the one that its hash names."""
-    known = next((w for w in CATALOGUE if w.sha256 == sha256), None)
+    wanted = sha256.removeprefix("sha256:")
+    known = next((w for w in CATALOGUE if w.sha256 == wanted), None)
     digest, _ = measure(path, known.size if known else 1 << 40, None)
-    if digest.hex() != sha256.removeprefix("sha256:"):
+    if digest.hex() != wanted:
         raise GnusError("CONFIG", "the file of weights is not the one that sha256 names", fix="install it again")
 
 

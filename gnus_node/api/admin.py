@@ -6,7 +6,7 @@ These routes are only in the local app (``build_local_app``). docs/protocol/http
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 from starlette.requests import Request
@@ -22,8 +22,8 @@ from gnus_node.api.gate import Gate
 from gnus_node.api.render import answer_object, plain
 from gnus_node.api.settings import MAX_STOPS, ApiSettings
 from gnus_node.ports.admin import Admin
-from gnus_node.records.base import MAX_INT
-from gnus_node.records.enums import AnswerType, MemoryClass, PrivacyMode
+from gnus_node.records.base import MAX_INT, Name
+from gnus_node.records.enums import AnswerType, MemoryClass, PrivacyMode, Tier
 from gnus_node.records.errors import GnusError
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -68,8 +68,8 @@ class AdminGrant(Strict):
     """Body of ``/admin/grant``."""
 
     request: str = Field(min_length=1, max_length=16_384)
-    operator: str = Field(default="local", pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$")
-    tier: Literal["A", "B", "C", "D"] = "A"
+    operator: Name = "local"
+    tier: Tier = Tier.A
 
 
 def _listing(rows: list[dict[str, Any]]) -> Response:

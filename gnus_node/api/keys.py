@@ -29,6 +29,7 @@ from gnus_node.ports.submit import Caller
 from gnus_node.records.base import Millis, Name
 from gnus_node.records.enums import KeyMode
 from gnus_node.records.errors import GnusError
+from gnus_node.store.disk import replace_file
 from gnus_node.wire.jsontext import read_free
 
 KEY_BYTES = 32
@@ -125,19 +126,7 @@ def read_rows(path: Path) -> tuple[tuple[KeyRow, ...], Signature | None]:
 def write_rows(path: Path, rows: Iterable[KeyRow]) -> None:
     """Replace the key file by one with these rows, mode 0600, durable before this returns."""
     text = json.dumps({"version": 1, "keys": [row.model_dump(mode="json", exclude_none=True) for row in rows]}, indent=1)
-    draft = path.with_name(f".{path.name}.new")
-    draft.unlink(missing_ok=True)
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace_file(path, text + "\n")
 
 
 class KeyRing:

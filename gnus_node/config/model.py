@@ -281,6 +281,10 @@ class ToolSettings(Settings):
     """Further adapters as `module:Class`. They run inside the node as trusted code."""
 
 
+Experts = Annotated[dict[Name, ExpertSettings], Field(max_length=MAX_EXPERTS)]
+Corpora = Annotated[tuple[CorpusSettings, ...], BeforeValidator(_tuple), Field(max_length=MAX_CORPORA)]
+
+
 class PolicySettings(Settings):
     """The operator's policy, from which every request's ceilings start."""
 
@@ -311,8 +315,8 @@ class NodeConfig(Settings):
     net: NetSettings = Field(default_factory=NetSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
     limits: LimitSettings = Field(default_factory=LimitSettings)
-    experts: Annotated[dict[Name, ExpertSettings], Field(max_length=MAX_EXPERTS)] = Field(default_factory=dict)
-    corpora: Annotated[tuple[CorpusSettings, ...], BeforeValidator(_tuple), Field(max_length=MAX_CORPORA)] = ()
+    experts: Experts = Field(default_factory=dict)
+    corpora: Corpora = ()
     tools: ToolSettings = Field(default_factory=ToolSettings)
     policy: PolicySettings = Field(default_factory=PolicySettings)
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)

@@ -84,9 +84,7 @@ class Child:
     def ending(self) -> str:
         """How it ended, in words for a log; after the block only."""
         code = self._process.returncode
-        if code is None:
-            return "still running"
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
+        return "still running" if code is None else how_ended(code)
 
     async def _feed(self, given: bytes) -> None:
         with suppress(trio.BrokenResourceError):
@@ -181,6 +179,16 @@ async def running_child(spec: ChildSpec, on_error: Callable[[str], None]) -> Asy
             nursery.cancel_scope.cancel()
     finally:
         await child._end()
+
+
+def how_ended(code: int) -> str:
+    """A process's return code in words: ``exit 1``, or the signal's name."""
+    if code >= 0:
+        return f"exit {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
 
 
 def run_tool(command: Sequence[str], *, timeout_s: float) -> int:

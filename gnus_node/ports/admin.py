@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from gnus_node.ports.submit import Answered
+from gnus_node.records.enums import Tier
 
 
 class Admin(Protocol):
@@ -35,7 +36,7 @@ class Admin(Protocol):
     async def tools(self) -> list[dict[str, Any]]:
         """The tools of this node's intermediary, with what each may do."""
 
-    async def grant(self, request: str, operator: str, tier: str) -> dict[str, Any]:
+    async def grant(self, request: str, operator: str, tier: Tier) -> dict[str, Any]:
         """Grant a request to join, with the authority's key; charter and trust log for the new node. Raises ``FORBIDDEN`` without that key."""
 
     async def doctor(self) -> list[dict[str, Any]]:

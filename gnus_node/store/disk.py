@@ -14,9 +14,10 @@ import errno
 import fcntl
 import os
 import stat
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,6 +79,21 @@ def sync_directory(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Make a file, mode 0600, or replace it, whole and durably: a reader and a power cut see the old or the new one. Raises ``OSError``."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+    sync_directory(path.parent)
 
 
 def lost(path: Path) -> str:

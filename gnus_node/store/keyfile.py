@@ -32,6 +32,7 @@ from gnus_node.store.disk import (
     open_lmdb,
     private_directory,
     refuse_shared,
+    replace_file,
     require_kept,
     sync_directory,
 )
@@ -143,7 +144,7 @@ class KeyFile:
             with self._live().begin() as txn:
                 if self._expected or txn.get(_CHECK_KEY, db=self._info) is not None:
                     raise GnusError("STORE_CORRUPT", f"{file} is missing but data keys exist", fix=f"restore {MASTER_FILE}")
-            _write_private(file, new_master())
+            replace_file(file, new_master())
         refuse_shared(file)
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
         try:
@@ -210,17 +211,3 @@ class KeyFile:
 
 def _remove(file: Path) -> None:
     file.unlink(missing_ok=True)
-
-
-def _write_private(file: Path, content: bytes) -> None:
-    """Make a file whole and durable, or not at all."""
-    new = file.with_name(file.name + _NEW)
-    _remove(new)
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE_FILE)
-    try:
-        os.write(fd, content)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.replace(new, file)
-    sync_directory(file.parent)

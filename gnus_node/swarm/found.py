@@ -6,6 +6,7 @@ granted. Nothing is ever taken back here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from gnus_node.evidence.bundle import import_charter, import_trust, trust_of
@@ -13,6 +14,7 @@ from gnus_node.identity import FOLDER, Identity, load_identity, public_key
 from gnus_node.init import CHARTER_FILE, TRUST_FILE, make_data_dir
 from gnus_node.membership import grant_node, join_swarm, make_member, read_request, write_request
 from gnus_node.ports.host import Clock, Entropy
+from gnus_node.records.authority import RoleKey
 from gnus_node.records.enums import RoleName
 from gnus_node.records.errors import GnusError
 from gnus_node.store.disk import private_directory
@@ -69,6 +71,6 @@ def _join(swarm: SwarmConfig, founder: Path, folder: Path, identity: Identity, c
     join_swarm(folder, *grant_node(founder, request, clock, operator=swarm.swarm.operator))
 
 
-def _covers(granted: object, identity: Identity) -> bool:
-    keys = {(r.role, r.key) for r in granted}  # type: ignore[attr-defined]
+def _covers(granted: Iterable[RoleKey], identity: Identity) -> bool:
+    keys = {(r.role, r.key) for r in granted}
     return all((RoleName(role), public_key(seed)) in keys for role, seed in identity.roles.items())

@@ -165,17 +165,21 @@ class Keeper:
             self._say(f"{name} is started again (pid {kept.row.pid})")
 
     async def _all_ready(self) -> None:
-        """Until every node is ready; also tells of those that become ready again after a restart."""
+        """Until every node is ready, knows all others, and who plans knows every expert."""
         experts = self._expected_experts()
         while True:
-            for name, kept in self._kept.items():
-                if kept.row.state is NodeState.STARTING and await self._asked(name, "/readyz") is not None:
-                    kept.row.state = NodeState.READY
-                    self._write()
-                    self._say(f"  {name} is ready: {', '.join(kept.row.roles)} (pid {kept.row.pid})")
+            await self._look("ready")
             if all(kept.row.state is NodeState.READY for kept in self._kept.values()) and await self._acquainted(experts):
                 return
             await trio.sleep(POLL_S)
+
+    async def _look(self, words: str) -> None:
+        """Note which of the nodes that were started are ready by now, and say so."""
+        for name, kept in self._kept.items():
+            if kept.row.state is NodeState.STARTING and await self._asked(name, "/readyz") is not None:
+                kept.row.state = NodeState.READY
+                self._write()
+                self._say(f"  {name} is {words}: {', '.join(kept.row.roles)} (pid {kept.row.pid})")
 
     async def _acquainted(self, experts: set[str]) -> bool:
         """Whether every node sees all others alive, and who plans sees every expert."""
@@ -210,11 +214,7 @@ class Keeper:
         """Until cancelled: note which restarted nodes are ready again."""
         while True:
             await trio.sleep(POLL_S * 5)
-            for name, kept in self._kept.items():
-                if kept.row.state is NodeState.STARTING and await self._asked(name, "/readyz") is not None:
-                    kept.row.state = NodeState.READY
-                    self._write()
-                    self._say(f"  {name} is ready again (pid {kept.row.pid})")
+            await self._look("ready again")
 
     async def down(self) -> None:
         """Stop every node, the ingress first."""

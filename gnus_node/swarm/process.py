@@ -10,10 +10,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import trio
+
+from gnus_node.host.children import how_ended
 
 MAX_TAIL_BYTES = 4096
 
@@ -49,39 +52,32 @@ class Child:
 
 async def start(arguments: Sequence[str], log: Path) -> Child:
     """Start this program with other arguments. Cancelling does not end it: ``Child.stop`` does."""
-    handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
+    with _log(log) as handle:
         process = await trio.lowlevel.open_process(
-            [sys.executable, "-m", "gnus_node.cli.main", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=handle,
-            stderr=handle,
-            start_new_session=True,
+            _command(arguments), stdin=subprocess.PIPE, stdout=handle, stderr=handle, start_new_session=True
         )
-    finally:
-        os.close(handle)
     return Child(process)
 
 
 def detach(arguments: Sequence[str], log: Path) -> tuple[int, Callable[[], bool]]:
     """Start this program to go on by itself, without this terminal; its process id, and whether it has ended."""
-    handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        command = [sys.executable, "-m", "gnus_node.cli.main", *arguments]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=handle, stderr=handle, start_new_session=True)
-    finally:
-        os.close(handle)
+    with _log(log) as handle:
+        process = subprocess.Popen(_command(arguments), stdin=subprocess.DEVNULL, stdout=handle, stderr=handle, start_new_session=True)
     return process.pid, lambda: process.poll() is not None
 
 
-def how_ended(code: int) -> str:
-    """An exit code in words."""
-    if code >= 0:
-        return f"exit {code}"
+def _command(arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "gnus_node.cli.main", *arguments]
+
+
+@contextmanager
+def _log(path: Path) -> Iterator[int]:
+    """The log to append to, 0600, never through a link."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def last_reason(log: Path) -> str:

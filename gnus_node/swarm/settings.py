@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from gnus_node.config.load import load_toml
 from gnus_node.config.model import (
-    MAX_CORPORA,
-    MAX_EXPERTS,
     ApiSettings,
-    CorpusSettings,
+    Corpora,
     Entries,
-    ExpertSettings,
+    Experts,
     FilePath,
     LimitSettings,
     NetSettings,
@@ -81,10 +79,8 @@ class SwarmConfig(Settings):
     api: ApiSettings = Field(default_factory=ApiSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
     limits: LimitSettings = Field(default_factory=LimitSettings)
-    experts: Annotated[dict[Name, ExpertSettings], Field(max_length=MAX_EXPERTS)] = Field(default_factory=dict)
-    corpora: Annotated[
-        tuple[CorpusSettings, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v), Field(max_length=MAX_CORPORA)
-    ] = ()
+    experts: Experts = Field(default_factory=dict)
+    corpora: Corpora = ()
     tools: ToolSettings = Field(default_factory=ToolSettings)
     policy: PolicySettings = Field(default_factory=PolicySettings)
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)

@@ -13,9 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from gnus_node.identity import replace_file
 from gnus_node.records.errors import GnusError
-from gnus_node.store.disk import DirectoryLock, private_directory
+from gnus_node.store.disk import DirectoryLock, private_directory, replace_file
 from gnus_node.swarm.settings import Place
 from gnus_node.wire import jsontext
 

@@ -10,7 +10,6 @@ Invariant: passages are served only from files whose digest was right when they 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from gnus_node.cognition.documents.corpus import CorpusConfig
 from gnus_node.cognition.documents.index import BuildReport, CorpusIndex, PassageStore
 from gnus_node.ports.store import ClosableIndex
 from gnus_node.records.errors import GnusError
+from gnus_node.store.disk import replace_file
 
 _PARTS = ("passages", "terms")
 _BESIDE = ("", "-wal", "-shm", "-journal")
@@ -69,7 +69,7 @@ def opening_steps(
     if opened.report.rebuilt or not sums.exists():
         # Closing brings all into the two files; only then is there something to take the digest of.
         opened.close()
-        _write(sums, _digest(folder, config.name))
+        replace_file(sums, _digest(folder, config.name) + "\n")
         reopened = yield from _build(config, folder, make_index)
         opened = OpenCorpus(reopened.index, opened.report, damaged, reopened.close)
     yield OpenCorpus(opened.index, opened.report, damaged, opened.close)
@@ -130,10 +130,3 @@ def _remove(folder: Path, name: str) -> None:
         for beside in _BESIDE:
             (folder / f"{name}.{part}{beside}").unlink(missing_ok=True)
     (folder / f"{name}.sum").unlink(missing_ok=True)
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all. Not synced: after a power cut a digest that does not fit costs a build."""
-    new = path.with_name(f"{path.name}.new")
-    new.write_text(text + "\n", encoding="ascii")
-    os.replace(new, path)

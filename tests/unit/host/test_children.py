@@ -66,7 +66,7 @@ async def test_a_flood_neither_blocks_the_child_nor_fills_the_parent() -> None:
         async with running_child(spec("flood"), lines.append) as child:
             assert await child.first_line() == b"first"
             await child.exited()
-    assert child.ending() == "exit code 0"
+    assert child.ending() == "exit 0"
     assert lines
     assert max(map(len, lines)) <= MAX_ERROR_LINE
 
@@ -82,7 +82,7 @@ async def test_a_child_that_ends_without_a_word_says_nothing() -> None:
         async with running_child(spec("die"), lambda line: None) as child:
             assert await child.first_line() == b""
             await child.exited()
-    assert child.ending() == "exit code 7"
+    assert child.ending() == "exit 7"
 
 
 PARENT = """
