@@ -47,7 +47,7 @@ async def test_leaving_the_block_ends_a_stubborn_child_and_its_helpers() -> None
             assert alive(child.pid)
             assert alive(helper)
         assert not alive(child.pid)
-        assert child.ending() == "signal 9"
+        assert child.ending() == "SIGKILL"
         await until(lambda: not alive(helper))
 
 
