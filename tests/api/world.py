@@ -20,7 +20,7 @@ from gnus_node.api.keys import KeyRing
 from gnus_node.api.server import Bound, serve
 from gnus_node.api.settings import ApiSettings
 from gnus_node.ports.submit import Answered, Ask, Caller, Source, Status, StatusSink
-from gnus_node.records.enums import AnswerType, KeyMode, Outcome, Proof
+from gnus_node.records.enums import AnswerType, KeyMode, Outcome, Proof, Tier
 from gnus_node.records.errors import GnusError
 
 CANARY = "zanzibar-canary-7731"
@@ -213,8 +213,8 @@ class ScriptedAdmin:
         self.calls.append(("put", content, memory_class))
         return {"event": "e2", "memory_class": memory_class}
 
-    async def grant(self, request: str, operator: str, tier: str) -> dict[str, Any]:
-        return {"node_id": "node-x", "charter": request, "trust": f"{operator} {tier}"}
+    async def grant(self, request: str, operator: str, tier: Tier) -> dict[str, Any]:
+        return {"node_id": "node-x", "charter": request, "trust": f"{operator} {tier.name}"}
 
     async def tools(self) -> list[dict[str, Any]]:
         return [{"tool": "files.read"}]

@@ -116,7 +116,7 @@ async def test_a_killed_server_is_started_again(folder: Path) -> None:
             await until(lambda: bool(log.named("server.process_ended")))
             second = process_of(await lease.endpoint())
             assert second != first
-    assert log.named("server.process_ended")[0]["ending"] == "signal 9"
+    assert log.named("server.process_ended")[0]["ending"] == "SIGKILL"
 
 
 async def test_one_that_always_dies_is_given_up_with_a_reason(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ async def test_one_that_never_becomes_ready_is_ended(folder: Path, monkeypatch: 
             with pytest.raises(GnusError) as late:
                 await lease.endpoint()
             assert late.value.code == "BACKEND_FAILED"
-    assert log.named("server.process_ended")[0]["ending"].startswith("signal")
+    assert log.named("server.process_ended")[0]["ending"].startswith("SIG")
 
 
 async def test_what_users_wrote_does_not_reach_the_log_by_standard_error(folder: Path) -> None:
