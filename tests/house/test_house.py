@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -146,8 +147,23 @@ def test_the_contract_names_what_thinks_and_what_acts_once_it_exists():
     assert not (ROOT / "gnus_node" / "egress").exists() or "gnus_node.egress" in contract["forbidden_modules"]
 
 
+def floors() -> list[set[str]]:
+    """The rooms of each floor of the contract, the lowest first."""
+    layers = next(c for name, c in contracts().items() if name.startswith("Floors"))["layers"]
+    return [{part.strip(" ()") for part in layer.replace(":", "|").split("|")} for layer in reversed(layers)]
+
+
+def rooms_on_disk() -> set[str]:
+    house = ROOT / "gnus_node"
+    return {p.stem for p in house.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()} - {"__init__"}
+
+
 def test_every_room_on_disk_stands_on_a_floor():
-    floors = next(c for name, c in contracts().items() if name.startswith("Floors"))["layers"]
-    named = {part.strip(" ()") for floor in floors for part in floor.replace(":", "|").split("|")}
-    rooms = {p.stem for p in (ROOT / "gnus_node").iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()} - {"__init__"}
-    assert rooms <= named
+    assert rooms_on_disk() <= set().union(*floors())
+
+
+def test_the_architecture_page_shows_the_floors_as_they_are():
+    page = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    shown = {int(floor): set(re.findall(r"`(\w+)`", rooms)) for floor, rooms in re.findall(r"(?m)^\| (\d) \| ([^|]*) \|", page)}
+    there = rooms_on_disk() - {"__main__"}
+    assert shown == {number: rooms & there for number, rooms in enumerate(floors())}
