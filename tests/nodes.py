@@ -41,7 +41,33 @@ ROLES = [
     "tool_intermediary",
     "settlement",
 ]
-NODE = """
+CALC = """
+[experts.calc]
+kind = "symbolic"
+role = "domain_expert"
+domains = ["math"]
+"""
+CORE = """
+[experts.core]
+kind = "extractive"
+role = "semantic_core"
+"""
+HANDS = """
+[experts.hands]
+kind = "file_lookup"
+role = "tool_support"
+domains = ["operations"]
+"""
+"""Three experts for settings files: one calculates, one quotes, one proposes to read a named file."""
+
+
+def folder_corpus(name: str, path: str = "") -> str:
+    """The settings of a collection that is a folder, of its own name unless another is given."""
+    return f'[[corpora]]\nname = "{name}"\nkind = "folder"\npath = "{path or name}"\nuri_prefix = "doc://{name}/"\n'
+
+
+NODE = (
+    """
 [node]
 data_dir = "data"
 roles = {roles}
@@ -52,17 +78,11 @@ queue_max = {waiting}
 flush_ms = {flush_ms}
 [limits]
 max_running = {running}
-[experts.calc]
-kind = "symbolic"
-role = "domain_expert"
-domains = ["math"]
-[experts.core]
-kind = "extractive"
-role = "semantic_core"
-[experts.hands]
-kind = "file_lookup"
-role = "tool_support"
-domains = ["operations"]
+"""
+    + CALC
+    + CORE
+    + HANDS
+    + """
 [tools]
 allow = ["files.read", "counter.append"]
 adapter_paths = ["{counter}"]
@@ -71,6 +91,7 @@ roots = ["files"]
 template = "delegated"
 directory = "policies"
 """
+)
 POLICY = """
 description = "Reads, and the counter without a person."
 capabilities = ["{capability}", "tool.files.read.readonly"]
@@ -126,7 +147,7 @@ def make_node(
         (folder / corpus).mkdir()
         for name, document in documents.items():
             (folder / corpus / name).write_text(document)
-        text += f'[[corpora]]\nname = "{corpus}"\nkind = "folder"\npath = "{corpus}"\nuri_prefix = "doc://{corpus}/"\n'
+        text += folder_corpus(corpus)
     (folder / "node.toml").write_text(text.replace("'", '"'))
     config = load_config(folder / "node.toml")
     make_data_dir(config.node.data_dir, entropy, clock)

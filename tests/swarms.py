@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.counter_adapter import CAPABILITY
-from tests.nodes import COUNTER, NOTES, POLICIES, POLICY
+from tests.nodes import CALC, CORE, COUNTER, HANDS, NOTES, POLICIES, POLICY, folder_corpus
 
-SWARM = """
+SWARM = (
+    """
 [swarm]
 data_dir = "s"
 profile = "dev"
@@ -21,22 +22,12 @@ start_s = 120
 listen = "off"
 [limits]
 drain_s = 5
-[experts.calc]
-kind = "symbolic"
-role = "domain_expert"
-domains = ["math"]
-[experts.core]
-kind = "extractive"
-role = "semantic_core"
-[experts.hands]
-kind = "file_lookup"
-role = "tool_support"
-domains = ["operations"]
-[[corpora]]
-name = "notes"
-kind = "folder"
-path = "files"
-uri_prefix = "doc://notes/"
+"""
+    + CALC
+    + CORE
+    + HANDS
+    + folder_corpus("notes", "files")
+    + """
 [tools]
 allow = ["files.read"{counter}]
 adapter_paths = [{path}]
@@ -45,6 +36,7 @@ roots = ["files"]
 template = "{template}"
 directory = "policies"
 """
+)
 NINE: Mapping[str, tuple[str, ...]] = {
     "front": ("ingress",),
     "router": ("router",),

@@ -23,6 +23,7 @@ from gnus_node.net.memory_transport import MemoryBus
 from gnus_node.node import Node, Ports, open_node
 from gnus_node.records.enums import RoleName, Tier
 from gnus_node.records.errors import GnusError
+from tests.nodes import CALC, CORE, folder_corpus
 from tests.p2p.world import until
 
 FRONT = ("ingress", "router", "verifier", "memory_index", "settlement", "tool_intermediary")
@@ -48,20 +49,7 @@ bootstrap = {json.dumps(bootstrap)}
     return path
 
 
-EXPERTS = """
-[experts.core]
-kind = "extractive"
-role = "semantic_core"
-[experts.calc]
-kind = "symbolic"
-role = "domain_expert"
-domains = ["math"]
-[[corpora]]
-name = "notes"
-kind = "folder"
-path = "notes"
-uri_prefix = "doc://notes/"
-"""
+EXPERTS = CORE + CALC + folder_corpus("notes")
 
 
 def ports() -> Ports:

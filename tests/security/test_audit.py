@@ -33,7 +33,7 @@ from gnus_node.wire.digests import RECORD_DOMAIN
 from gnus_node.wire.signed import Opener, open_record, peek
 from tests.security.chain_kit import ACME, GLOBEX, NOW_MS, Chain, Key, altered, make_swarm, sign
 from tests.security.lies import BASE, CAST
-from tests.security.world import DOCUMENT_QUESTIONS, GROUNDED, QUESTIONS, open_world
+from tests.security.world import QUESTIONS, open_world
 
 OPENER = Opener()
 ATTACKER = Key(SignerRole.INGRESS, b"attacker".ljust(32, b"!"))
@@ -65,7 +65,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
         found = {}
         async with open_world(tmp_path_factory.mktemp("audit")) as world:
             node = world.node
-            asks = {name: Ask(text) for name, text in (QUESTIONS | (DOCUMENT_QUESTIONS if GROUNDED else {})).items()}
+            asks = {name: Ask(text) for name, text in QUESTIONS.items()}
             asks["error"] = Ask(QUESTIONS["arithmetic"], max_wall_ms=1)
             for name, ask in asks.items():
                 answer = await node.submit.ask(node.operator, ask)

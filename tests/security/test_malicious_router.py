@@ -53,16 +53,13 @@ from gnus_node.wire.digests import sha256
 from gnus_node.wire.message import Message
 from gnus_node.wire.signed import open_record
 from tests.security.chain_kit import CEILINGS, Cast, Chain, Key, sign, with_parts
-from tests.security.world import GROUNDED
 
 MALLORY, STRANGER, OTHER_TENANT = "mallory", "stranger", "other"
 OTHER = "22222222-2222-4333-8444-555555555555"
 WRITE = "tool.files.write.execute"
-ROLES = [r for r in RoleName if r is not RoleName.GROUNDING or GROUNDED]
 _SETTINGS = """
 [node]
 data_dir = "data"
-roles = [{roles}]
 [api]
 listen = "off"
 [experts.core]
@@ -144,7 +141,7 @@ async def open_world(folder: Path) -> AsyncIterator[World]:
     """The node with mallory announced to it, for the length of the block."""
     clock, entropy, bus = SystemClock(), SeededEntropy(11), MemoryBus()
     (folder / "files").mkdir()
-    (folder / "node.toml").write_text(_SETTINGS.format(roles=", ".join(f'"{r}"' for r in ROLES)))
+    (folder / "node.toml").write_text(_SETTINGS)
     config = load_config(folder / "node.toml")
     make_data_dir(config.node.data_dir, entropy, clock)
     cast, sealing = grown_log(config.node.data_dir, clock, entropy)
@@ -387,7 +384,7 @@ ORDERS = (
         (*GIVEN, "output.core", "absence.spare"),
         turn=1,
     ),
-    *((Order("grounding.retrieve", Stage.GROUND, ProcessingPass.RETRIEVAL, RoleName.GROUNDING, turn=1),) if GROUNDED else ()),
+    Order("grounding.retrieve", Stage.GROUND, ProcessingPass.RETRIEVAL, RoleName.GROUNDING, turn=1),
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,31 +16,25 @@ from gnus_node.identity import Identity, load_identity
 from gnus_node.init import make_data_dir
 from gnus_node.net.memory_transport import MemoryBus
 from gnus_node.node import Node, Ports, open_node
+from tests.nodes import CALC, CORE, folder_corpus
 
 QUESTIONS = {
     "arithmetic": "What is seven times twelve plus two?",
     "file": "What is the release codename in release-notes.txt?",
     "abstention": "What is the airspeed of an unladen swallow?",
-}
-DOCUMENT_QUESTIONS = {
     "documents": "What is the capital of Freedonia?",
     "disagreement": "What is the population of Freedonia?",
 }
-GROUNDED = importlib.util.find_spec("gnus_node.cognition.documents") is not None
-"""Whether this checkout can read documents; without it the node runs the other eight roles."""
-_SETTINGS = """
+_SETTINGS = (
+    """
 [node]
 data_dir = "data"
-roles = ["ingress", "router", "semantic_core", "elm_worker", "verifier", "memory_index", "tool_intermediary", "settlement"]
 [api]
 listen = "off"
-[experts.core]
-kind = "extractive"
-role = "semantic_core"
-[experts.calc]
-kind = "symbolic"
-role = "domain_expert"
-domains = ["math"]
+"""
+    + CORE
+    + CALC
+    + """
 [experts.files]
 kind = "file_lookup"
 role = "tool_support"
@@ -58,18 +51,9 @@ options = { corpora = ["blue"] }
 allow = ["files.read"]
 roots = ["files"]
 """
-_CORPORA = """
-[[corpora]]
-name = "red"
-kind = "folder"
-path = "red"
-uri_prefix = "doc://red/"
-[[corpora]]
-name = "blue"
-kind = "folder"
-path = "blue"
-uri_prefix = "doc://blue/"
-"""
+    + folder_corpus("red")
+    + folder_corpus("blue")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +78,7 @@ def make_world(folder: Path, clock: SystemClock, entropy: SeededEntropy) -> Node
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    settings = _SETTINGS.replace('"memory_index"', '"memory_index", "grounding"') + _CORPORA if GROUNDED else _SETTINGS
-    (folder / "node.toml").write_text(settings, encoding="utf-8")
+    (folder / "node.toml").write_text(_SETTINGS, encoding="utf-8")
     config = load_config(folder / "node.toml")
     make_data_dir(config.node.data_dir, entropy, clock)
     return config

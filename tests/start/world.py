@@ -29,24 +29,19 @@ from gnus_node.net.memory_transport import MemoryBus
 from gnus_node.node import Ports, open_node
 from gnus_node.ports.submit import Ask
 from tests.house.rules import ROOT
+from tests.nodes import CALC, CORE, folder_corpus
 
-SETTINGS = """
+SETTINGS = (
+    """
 [node]
 data_dir = "data"
 [api]
 listen = "{listen}"
-[experts.calc]
-kind = "symbolic"
-domains = ["math"]
-[experts.core]
-kind = "extractive"
-role = "semantic_core"
-[[corpora]]
-name = "notes"
-kind = "folder"
-path = "notes"
-uri_prefix = "doc://notes/"
 """
+    + CALC
+    + CORE
+    + folder_corpus("notes")
+)
 START_S = 30.0
 
 

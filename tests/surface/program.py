@@ -15,26 +15,20 @@ from typing import Any
 import trio
 
 from tests.house.rules import ROOT
+from tests.nodes import CALC, CORE, folder_corpus
 
 WAIT_S = 60.0
-SETTINGS = """
+SETTINGS = (
+    """
 [node]
 data_dir = "own"
 [api]
 listen = "127.0.0.1:0"
-[experts.calc]
-kind = "symbolic"
-role = "domain_expert"
-domains = ["math"]
-[experts.core]
-kind = "extractive"
-role = "semantic_core"
-[[corpora]]
-name = "notes"
-kind = "folder"
-path = "notes"
-uri_prefix = "doc://notes/"
 """
+    + CALC
+    + CORE
+    + folder_corpus("notes")
+)
 NOTES = "# Release\n\nThe release codename is Blue Heron. The release date is 12 May 2031.\n"
 
 
