@@ -57,7 +57,7 @@ def _run(command: Command, args: list[str], as_json: bool) -> int:
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         # An answer in any script must not fail on a terminal that cannot show it.
-        sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stdout.reconfigure(errors="backslashreplace", line_buffering=True)
     usage_error = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
     try:
         program = typer.main.get_command(command_app(command.module))

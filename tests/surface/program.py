@@ -56,9 +56,10 @@ def eventually(met: Callable[[], Any], what: str) -> Any:
 
 
 def spawn(*args: str, out: Path) -> subprocess.Popen[bytes]:
-    """A Python process of the checkout; its output, errors too, goes to a file."""
+    """A Python process of the checkout, with Python's own buffering; its output, errors too, goes to a file."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with out.open("wb") as file:
-        return subprocess.Popen([sys.executable, "-m", *args], cwd=ROOT, stdout=file, stderr=file, start_new_session=True)
+        return subprocess.Popen([sys.executable, "-m", *args], cwd=ROOT, stdout=file, stderr=file, start_new_session=True, env=env)
 
 
 def finish(process: subprocess.Popen[bytes]) -> int:
