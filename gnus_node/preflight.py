@@ -26,6 +26,7 @@ from gnus_node.cognition.documents.countries import package_digest
 from gnus_node.config.model import NodeConfig
 from gnus_node.config.policies import load_colocation, load_policy, load_template
 from gnus_node.evidence.bundle import MAX_BUNDLE_BYTES, import_charter, import_trust, trust_of
+from gnus_node.experts.embedded.catalogue import ENGINE, engine_missing
 from gnus_node.experts.registry import build_backend
 from gnus_node.host.offload import InlineOffload
 from gnus_node.host.servers import NoServers
@@ -135,9 +136,8 @@ def _experts(config: NodeConfig, found: _Found) -> None:
     for spec in expert_specs(config):
         link = f"experts.{spec.expert_id}"
         found.run(lambda spec=spec: build_backend({"id": spec.expert_id, **spec.backend}, InlineOffload(), NoServers()), link)  # type: ignore[misc]
-        if spec.backend["kind"] == "embedded" and not installed("xllamacpp"):
-            fix = "pip install 'gnus-node[embedded]'"
-            found.append(GnusError("MISSING_DEPENDENCY", "an expert is embedded and xllamacpp is not installed", fix=fix, link=link))
+        if spec.backend["kind"] == "embedded" and not installed(ENGINE):
+            found.append(_linked(engine_missing(), link))
         for key in FILE_OPTIONS.get(str(spec.backend["kind"]), ()):
             path = spec.backend.get(key)
             if isinstance(path, str) and path and not os.path.isfile(path):

@@ -56,7 +56,7 @@ def _run(command: Command, args: list[str], as_json: bool) -> int:
     from gnus_node.cli.compose import command_app
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # An answer in any script must not fail on a terminal that cannot show it.
+        # An answer in any script must not fail on a terminal that cannot show it; and what a command says that goes on running is read now.
         sys.stdout.reconfigure(errors="backslashreplace", line_buffering=True)
     usage_error = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
     try:

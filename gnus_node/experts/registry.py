@@ -142,7 +142,8 @@ def _openai(settings: _Settings, backend_id: str, offload: Offload) -> ExpertBac
 
 
 def _embedded(settings: _Settings, backend_id: str, offload: Offload) -> ExpertBackend:
-    from gnus_node.experts.embedded.backend import ENGINE, EmbeddedBackend, EmbeddedOptions  # httpx only where it is used
+    from gnus_node.experts.embedded.backend import EmbeddedBackend, EmbeddedOptions  # httpx only where it is used
+    from gnus_node.experts.embedded.catalogue import ENGINE
 
     if settings.servers is None:
         raise GnusError("CONFIG", f"{settings.where}: this node starts no processes")

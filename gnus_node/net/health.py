@@ -29,7 +29,7 @@ FAIR_BUDGET_MS = 1_000
 """A call with less time that runs out of it says nothing of the peer."""
 MAX_TOKENS = 10.0
 TOKENS_PER_CALL = 0.1
-"""Retries and hedges share this part of the calls (DESIGN.md section 5)."""
+"""Retries take at most this part of the calls (DESIGN.md section 5)."""
 UNANSWERED = frozenset({"UNREACHABLE", "PROTOCOL", "INTERNAL", "DEADLINE"})
 """Errors of a call that speak against the peer; any other one is an answer."""
 

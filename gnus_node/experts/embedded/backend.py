@@ -18,13 +18,13 @@ import trio
 
 from gnus_node.experts.backend import BackendInfo, Generation, GenRequest, Health
 from gnus_node.experts.embedded import child
+from gnus_node.experts.embedded.catalogue import ENGINE, engine_missing
 from gnus_node.experts.openai import OpenAiBackend, OpenAiOptions
 from gnus_node.ports.host import Offload
 from gnus_node.ports.servers import Endpoint, Fact, Lease, Servers, ServerSpec
 from gnus_node.records.enums import BackendKind
 from gnus_node.records.errors import GnusError
 
-ENGINE = "xllamacpp"
 MAX_WEIGHTS_BYTES = 64 * 1024**3
 MAX_THREADS = 64
 SLOTS = 1
@@ -74,7 +74,7 @@ class EmbeddedBackend:
         ``BACKEND_FAILED``, ``UNREACHABLE``."""
         version = self._servers.installed(ENGINE)
         if version is None:
-            raise GnusError("MISSING_DEPENDENCY", f"{ENGINE} is not installed", fix="pip install 'gnus-node[embedded]'")
+            raise engine_missing()
         options, ctx = self._options, self._info.ctx
         digest, file = await self._servers.measure(options.path, MAX_WEIGHTS_BYTES)
         if digest != options.sha256:

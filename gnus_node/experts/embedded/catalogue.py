@@ -9,6 +9,14 @@ from dataclasses import dataclass
 
 from gnus_node.records.errors import GnusError
 
+ENGINE = "xllamacpp"
+"""The package of the engine."""
+
+
+def engine_missing() -> GnusError:
+    """The refusal where the engine is not there."""
+    return GnusError("MISSING_DEPENDENCY", f"{ENGINE} is not installed", fix="pip install 'gnus-node[embedded]'")
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -6,6 +6,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gnus_node.content.agreement import supports
+from gnus_node.content.asked import changes_a_file, is_data
+from gnus_node.content.derived import derived
+from gnus_node.content.filenames import named_files
+from gnus_node.content.quoting import plain_quote
 from gnus_node.experts.backend import Draft, GenRequest, Passage
 from gnus_node.experts.collect import collect
 from gnus_node.experts.extractive.backend import ExtractiveBackend, answer
@@ -273,16 +278,31 @@ _TEXTS = st.text(st.sampled_from(" abcAB.:;>|-*\n()0123,?!é#`=\"'"), max_size=1
 @settings(deadline=None, max_examples=60)
 @given(st.one_of(st.text(max_size=60), _TEXTS), st.lists(st.tuples(_TEXTS, st.one_of(_TEXTS, st.text(max_size=80))), max_size=4))
 @example("B", [("", "A:A\xa0A:B")])
-def test_any_text_gives_a_literal_span_or_silence(question: str, rows: list[tuple[str, str]]) -> None:
+@example("{}", [])
+@example("delete a.md", [("a.md", "a: b")])
+@example("what is a in b.md?", [("b.md", "c: d")])
+def test_any_text_gives_a_quote_or_its_reason(question: str, rows: list[tuple[str, str]]) -> None:
     passages = numbered(*rows)
     draft = answer(question, passages, read=len(passages) // 2)
+    texts = {p.evidence_id: p.text for p in passages}
+    for span in (*draft.spans, *draft.rivals):
+        assert 0 <= span.start < span.end <= len(texts[span.evidence_id])
     if draft.abstained is None:
-        texts = {p.evidence_id: p.text for p in passages}
         best = draft.spans[0]
-        assert draft.answer == " ".join(texts[best.evidence_id][best.start : best.end].split()) != ""
+        quote = plain_quote(texts[best.evidence_id][best.start : best.end])
+        a_list = "; " in draft.answer and supports(texts[best.evidence_id], (best.start, best.end), draft.answer)
+        assert draft.answer
+        assert draft.answer == quote or a_list or derived(question) is not None
         assert {s.evidence_id for s in draft.spans} == set(draft.evidence_ids)
+    elif is_data(question):
+        assert draft.abstained == "NOT_A_QUESTION"
+    elif changes_a_file(question):
+        assert draft.abstained == "CAPABILITY_DENIED"
+    elif named_files(question):
+        assert draft.abstained in ("NOT_IN_FILE", "NO_EVIDENCE", "AMBIGUOUS")
     else:
-        assert draft.abstained == "NO_EVIDENCE"
+        assert draft.abstained in ("NO_EVIDENCE", "AMBIGUOUS")
+        assert bool(draft.rivals) == (draft.abstained == "AMBIGUOUS")
 
 
 @settings(deadline=None)
